@@ -36,7 +36,7 @@
  * whose memory is a file below a bandwidth stands still for what its cgroup owes.
  *
  * Unloading.  A task may be blocked for ever in a call after such a pass, so works are
- * taken back, task by task, from when none can be added (weir_hooks_drain()).  Those that
+ * taken back, task by task, from when none can be added (weir_hooks_quiesce()).  Those that
  * run already end within a step of their wait, as weir does not act any more; one behind a
  * file that is being closed waits for that, and the log says so.  They are counted until
  * they are about to return; the grace period of weir_hooks_remove() sees off the rest.
@@ -117,8 +117,8 @@ static void free_call(struct weir_call *call)
 /* Look for what is called here, once weir_layout is read. */
 void weir_at_return_find(void)
 {
-	unsigned long add = weir_symbol("task_work_add");
-	unsigned long cancel = weir_symbol("task_work_cancel_match");
+	unsigned long add = weir_symbol_address("task_work_add");
+	unsigned long cancel = weir_symbol_address("task_work_cancel_match");
 
 	weir_layout.has_task_work &= add && cancel;
 	if (!weir_layout.has_task_work) {

@@ -175,8 +175,8 @@ static void charge_path(struct weir_group *group, struct weir_bandwidth_hold *ho
 }
 
 /* Charge what the current task dirtied of the @reported pages since its last report. */
-static void report(struct weir_group *group, u64 reported,
-		   struct weir_bandwidth_hold *hold)
+static void report_pages(struct weir_group *group, u64 reported,
+			 struct weir_bandwidth_hold *hold)
 {
 	/* the table is of tasks below a bound, which most of a host's may not be */
 	if (!is_bounded(group))
@@ -222,7 +222,7 @@ static void charge_rest(struct weir_group *group, struct weir_bandwidth_hold *ho
 
 	if (!IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) || current->nr_dirtied <= 0)
 		return;
-	report(group, current->nr_dirtied, &rest);
+	report_pages(group, current->nr_dirtied, &rest);
 	if (rest.number)
 		*hold = rest;
 }
@@ -294,7 +294,7 @@ void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_ho
 	rcu_read_lock();
 	group = weir_group_nearest(css_of_current());
 	if (group)
-		report(group, pages, hold);
+		report_pages(group, pages, hold);
 	if (weir_bandwidth_holds(hold)) {
 		if (observe) {
 			weir_count(group, would_pace);
@@ -320,6 +320,6 @@ void weir_bandwidth_exit(void)
 	rcu_read_lock();
 	group = weir_group_nearest(css_of_current());
 	if (group)
-		report(group, current->nr_dirtied, &hold);
+		report_pages(group, current->nr_dirtied, &hold);
 	rcu_read_unlock();
 }

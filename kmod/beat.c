@@ -43,12 +43,12 @@ static unsigned long tried_last;	/* jiffies */
 static unsigned long ran_last;		/* jiffies */
 
 /* Is anything set that needs hooks?  Without a lock only an impression. */
-bool weir_needed(void)
+bool weir_hooks_needed(void)
 {
 	return READ_ONCE(weir_knob_count) || weir_drain_wanted();
 }
 
-static const char *reason(int err)
+static const char *failure_reason(int err)
 {
 	switch (err) {
 	case -EBUSY: return "a livepatch or another exclusive user of ftrace has balance_dirty_pages() or domain_dirty_limits()";
@@ -59,17 +59,17 @@ static const char *reason(int err)
 }
 
 /* Being in effect ends, or begins after it had failed. */
-static void tell(int err)
+static void log_effect_change(int err)
 {
 	if (!err && weir_beat.failure)
 		pr_info_ratelimited("in effect\n");
 	else if (err && err != weir_beat.failure)
 		pr_warn_ratelimited("not in effect (error %d): %s; stock behaviour until that ends\n",
-				    err, reason(err));
+				    err, failure_reason(err));
 }
 
 /* Place hooks where they are missing, and see whether they work. */
-static void prove(void)
+static void prove_hooks(void)
 {
 	u64 thresh, bg_thresh;
 	int err;
@@ -80,7 +80,7 @@ static void prove(void)
 		return;
 	err = weir_events_arm() ?: weir_hooks_arm() ?:
 	      weir_limits_prove(&thresh, &bg_thresh);
-	tell(err);
+	log_effect_change(err);
 	tried_last = jiffies;
 	WRITE_ONCE(weir_beat.failure, err);
 	if (!err) {
@@ -93,7 +93,7 @@ static void prove(void)
 }
 
 /* The work of a beat besides proving. */
-static void run(void)
+static void beat_evaluate(void)
 {
 	/* writers that are refused have the beat run as often as they like */
 	if (time_before(jiffies, ran_last + BEAT_JIFFIES / 2))
@@ -105,14 +105,14 @@ static void run(void)
 	weir_groups_walk(BEAT_READS);
 }
 
-static void rest(void)
+static void beat_idle(void)
 {
 	WRITE_ONCE(weir_proven, false);
 	weir_drain_end();
 	weir_groups_walk(BEAT_READS);
 	/* with no group this was the last for now, wherever it got to */
 	if (!READ_ONCE(weir_group_count))
-		weir_groups_stay();
+		weir_groups_restart_walk();
 }
 
 static void beat(struct work_struct *work)
@@ -121,7 +121,7 @@ static void beat(struct work_struct *work)
 
 	/* before it looks at what is asked: who asks waits for one that begins later */
 	smp_store_mb(weir_beat.begun, weir_beat.begun + 1);
-	needed = weir_needed();
+	needed = weir_hooks_needed();
 	flushers = weir_flushers_any();
 	weir_flushers_sweep();
 	if (flushers && !weir_fault_stalls())
@@ -134,10 +134,10 @@ static void beat(struct work_struct *work)
 	if (weir_fault_stalls()) {
 		/* nothing, as if the workqueue were stuck */
 	} else if (needed) {
-		prove();
-		run();
+		prove_hooks();
+		beat_evaluate();
 	} else {
-		rest();
+		beat_idle();
 	}
 	smp_store_release(&weir_beat.ended, weir_beat.begun);
 	if (READ_ONCE(weir_beat.stopping))
@@ -183,7 +183,7 @@ u64 weir_beat_age_ms(void)
 /* Is anything set, and were hooks seen working of late? */
 bool weir_in_effect(void)
 {
-	bool needed = weir_needed(), flushers = weir_flushers_any();
+	bool needed = weir_hooks_needed(), flushers = weir_flushers_any();
 
 	return (needed || flushers) && (!needed || weir_acting()) &&
 	       (!flushers || weir_flushers_acting());

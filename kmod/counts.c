@@ -119,7 +119,7 @@ struct weir_counts weir_count_memcg(struct mem_cgroup *memcg)
 	return weir_count_own(memcg, &nothing);
 }
 
-static s64 flushed(struct mem_cgroup *memcg, u32 array, u32 counter)
+static s64 flushed_count(struct mem_cgroup *memcg, u32 array, u32 counter)
 {
 	return READ_ONCE(*(long *)((void *)memcg->vmstats + array + counter));
 }
@@ -128,9 +128,9 @@ static s64 flushed(struct mem_cgroup *memcg, u32 array, u32 counter)
 static void add_folded(struct weir_inherited *sum, struct mem_cgroup *memcg,
 		       u32 array, int times)
 {
-	sum->dirty += times * flushed(memcg, array, weir_layout.flushed_dirty);
+	sum->dirty += times * flushed_count(memcg, array, weir_layout.flushed_dirty);
 	sum->writeback +=
-		times * flushed(memcg, array, weir_layout.flushed_writeback);
+		times * flushed_count(memcg, array, weir_layout.flushed_writeback);
 }
 
 /* Folded by the cgroup's children, ever, or about to be taken up. */

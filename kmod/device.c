@@ -15,7 +15,7 @@
 #define PAGES_MASK	(BIT(PAGES_BITS) - 1)
 
 /* The place of a device among the group's, or NULL.  Under group->lock. */
-static struct weir_device *find(struct weir_group *group, u64 bdi_id)
+static struct weir_device *find_device(struct weir_group *group, u64 bdi_id)
 {
 	struct weir_device *device;
 
@@ -31,7 +31,8 @@ static struct weir_device *find(struct weir_group *group, u64 bdi_id)
  * this pass dirtied, are new, if the device cannot have lost a place before: pages that
  * counted again each time would let a tenant rewrite as many of others'.
  */
-static struct weir_device *place(struct weir_group *group, u64 bdi_id, u64 recorded, u64 own)
+static struct weir_device *place_device(struct weir_group *group, u64 bdi_id,
+					u64 recorded, u64 own)
 {
 	bool again = group->next_device >= WEIR_DEVICES;
 	struct weir_device *device =
@@ -57,7 +58,8 @@ static u64 newly_recorded(struct weir_group *group, struct bdi_writeback *wb, u6
 	/* the cgroup has another by now, whose count is not this one's */
 	if (!wb_dying(wb)) {
 		recorded = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
-		device = find(group, bdi_id) ?: place(group, bdi_id, recorded, own);
+		device = find_device(group, bdi_id) ?:
+			 place_device(group, bdi_id, recorded, own);
 		if (recorded > device->recorded)
 			pages = recorded - device->recorded;
 		device->recorded = recorded;
@@ -102,7 +104,7 @@ u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 /* Of floors: what tasks have said when it was last asked. */
 static struct weir_reporters device_reporters;
 
-static void charge(struct weir_group *floored, u64 own, u64 recorded, bool admitted)
+static void charge_credit(struct weir_group *floored, u64 own, u64 recorded, bool admitted)
 {
 	raw_spin_lock(&floored->lock);
 	weir_credit_charge(&floored->credit, READ_ONCE(floored->floor), own, recorded, admitted);
@@ -126,8 +128,9 @@ void weir_device_exit(void)
 				  subsys[memory_cgrp_id]);
 	group = weir_tree_floored(group);
 	if (group)
-		charge(group, weir_dirtied_by_current(&device_reporters, current->nr_dirtied),
-		       0, true);
+		charge_credit(group,
+			      weir_dirtied_by_current(&device_reporters, current->nr_dirtied),
+			      0, true);
 	rcu_read_unlock();
 }
 
@@ -140,5 +143,5 @@ void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 {
 	u64 own = weir_dirtied_by_current(&device_reporters, reported);
 
-	charge(floored, own, newly_recorded(group, wb, own), admitted);
+	charge_credit(floored, own, newly_recorded(group, wb, own), admitted);
 }

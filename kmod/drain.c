@@ -36,7 +36,7 @@ static struct {
 	u64 direct_scanned;
 } last;
 
-static u64 since(u64 *before, u64 now)
+static u64 flow_since(u64 *before, u64 now)
 {
 	u64 flow = now - *before;
 
@@ -51,7 +51,7 @@ static u64 since(u64 *before, u64 now)
  */
 static u64 written_since(u64 *before, u64 now)
 {
-	return (s64)(now - *before) > 0 ? since(before, now) : 0;
+	return (s64)(now - *before) > 0 ? flow_since(before, now) : 0;
 }
 
 #ifdef CONFIG_PSI
@@ -61,7 +61,7 @@ static u32 memory_stall(void)
 	static struct psi_group *group;
 
 	if (!group)
-		group = (void *)weir_symbol("psi_system");
+		group = (void *)weir_symbol_address("psi_system");
 	return group ? READ_ONCE(group->avg[PSI_MEM_SOME][0]) >> FSHIFT : 0;
 }
 #else
@@ -88,24 +88,24 @@ static unsigned long count_events(enum vm_event_item item)
 	return sum;
 }
 
-static void sample(struct weir_drain_beat *beat)
+static void take_sample(struct weir_drain_beat *beat)
 {
 	u64 now = ktime_get_ns();
 
 	*beat = (struct weir_drain_beat) {
 		.seconds = READ_ONCE(seconds),
-		.elapsed_ms = since(&last.ns, now) / NSEC_PER_MSEC,
+		.elapsed_ms = flow_since(&last.ns, now) / NSEC_PER_MSEC,
 		.dirty = global_node_page_state(NR_FILE_DIRTY),
 		.writeback = global_node_page_state(NR_WRITEBACK),
 		.written = written_since(&last.written,
 					 global_node_page_state(NR_WRITTEN) -
 					 count_events(PSWPOUT)),
-		.kswapd_scanned = since(&last.kswapd_scanned,
-					count_events(PGSCAN_KSWAPD)),
-		.kswapd_taken = since(&last.kswapd_taken,
-				      count_events(PGSTEAL_KSWAPD)),
-		.direct_scanned = since(&last.direct_scanned,
-					count_events(PGSCAN_DIRECT)),
+		.kswapd_scanned = flow_since(&last.kswapd_scanned,
+					     count_events(PGSCAN_KSWAPD)),
+		.kswapd_taken = flow_since(&last.kswapd_taken,
+					   count_events(PGSTEAL_KSWAPD)),
+		.direct_scanned = flow_since(&last.direct_scanned,
+					     count_events(PGSCAN_DIRECT)),
 		.memory_stall_percent = memory_stall(),
 		.tighten = READ_ONCE(tighten),
 	};
@@ -137,13 +137,13 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 	}
 	if (!last.ns) {
 		weir_drain_start(&drain);
-		sample(&beat);
+		take_sample(&beat);
 		return;
 	}
 	/* a knob was written between two beats: too short to measure anything */
 	if (ktime_get_ns() - last.ns < WEIR_DRAIN_LOOK_MS * NSEC_PER_MSEC)
 		return;
-	sample(&beat);
+	take_sample(&beat);
 	beat.thresh = thresh;
 	beat.bg_thresh = bg_thresh;
 	beat.dirtyable = weir_limits_dirtyable();
@@ -162,7 +162,7 @@ void weir_drain_end(void)
 	last.ns = 0;
 }
 
-/* The part of weir_host() that is drain's. */
+/* The part of weir_host_amendments() that is drain's. */
 void weir_drain_now(struct weir_drain_host *host)
 {
 	host->limit = READ_ONCE(drain.limit);

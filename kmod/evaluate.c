@@ -11,7 +11,7 @@ unsigned int weir_floor_count;
 /* Floors that are evaluated under one hold of weir_lock: a fraction of a millisecond. */
 #define FLOORS_AT_ONCE	32
 
-static struct weir_floor_pool pool(void)
+static struct weir_floor_pool floor_pool(void)
 {
 	return (struct weir_floor_pool) {
 		.wanted_total = weir_pool.floors_wanted,
@@ -22,7 +22,7 @@ static struct weir_floor_pool pool(void)
 /*
  * Evaluates the part of its floor that the group's caps leave, before the pool's scale.
  */
-static void wish(struct weir_group *group)
+static void evaluate_wanted(struct weir_group *group)
 {
 	u64 wanted = weir_memory_floor(group);
 
@@ -35,7 +35,7 @@ static void wish(struct weir_group *group)
  * Scales the floor to the pool.  Its subtree is counted by passes and the walk, not for
  * each floor here.
  */
-static void scale(struct weir_group *group, const struct weir_floor_pool *pool)
+static void scale_floor(struct weir_group *group, const struct weir_floor_pool *pool)
 {
 	u64 others = weir_pool.floors_given - group->floor;
 	u64 floor = weir_floor_step(group->floor,
@@ -59,9 +59,9 @@ void weir_floor_evaluate(struct weir_group *group)
 
 	if (!group->dirty_min_bytes && !group->floor_wanted)
 		return;
-	wish(group);
-	all = pool();
-	scale(group, &all);
+	evaluate_wanted(group);
+	all = floor_pool();
+	scale_floor(group, &all);
 	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(&all));
 	weir_reserve_watch();
 }
@@ -70,7 +70,7 @@ void weir_floor_evaluate(struct weir_group *group)
  * Evaluate the base of the ratio of one group, and what its subtree holds.  The caller
  * holds weir_lock.
  */
-void weir_evaluate(struct weir_group *group)
+void weir_group_evaluate(struct weir_group *group)
 {
 	weir_tree_update(group);
 	if (READ_ONCE(group->ceiling.ratio_percent))

@@ -7,7 +7,7 @@
  * armed it listens, and compares with what limits.c saw of the cgroup's domain in
  * the same pass.  policy/pause.c decides.
  *
- * What a pass has seen is in a struct on its task's stack, which is in a
+ * The state of a pass is in a struct on its task's stack, which is in a
  * table by task while the kernel's function runs.  Only its own task reads or
  * writes it.  The first task of a bucket has that without a lock, as most do; others
  * are in a list that the bucket's lock guards.
@@ -26,7 +26,7 @@
 
 static struct bucket {
 	struct task_struct *first;
-	struct weir_seen *seen;		/* of the first, who alone may look at it */
+	struct weir_pass_state *state;		/* of the first, who alone may look at it */
 	raw_spinlock_t lock;
 	struct hlist_head tasks;
 } buckets[1 << BUCKET_BITS];
@@ -40,72 +40,72 @@ static struct bucket *bucket_of(struct task_struct *task)
 }
 
 /* The record of the current task's pass; NULL if it is in none that weir watches. */
-struct weir_seen *weir_events_seen(void)
+struct weir_pass_state *weir_events_current(void)
 {
 	struct bucket *bucket = bucket_of(current);
-	struct weir_seen *seen;
+	struct weir_pass_state *state;
 
 	if (READ_ONCE(bucket->first) == current)
-		return bucket->seen;
+		return bucket->state;
 	if (hlist_empty(&bucket->tasks))
 		return NULL;
 	raw_spin_lock(&bucket->lock);
-	hlist_for_each_entry(seen, &bucket->tasks, node) {
-		if (seen->task == current)
+	hlist_for_each_entry(state, &bucket->tasks, node) {
+		if (state->task == current)
 			break;
 	}
 	raw_spin_unlock(&bucket->lock);
-	return seen;
+	return state;
 }
 
 /* The current task begins a pass through the kernel's function. */
-void weir_events_enter(struct weir_seen *seen)
+void weir_events_list(struct weir_pass_state *state)
 {
 	struct bucket *bucket = bucket_of(current);
 
 	if (!READ_ONCE(bucket->first) && !cmpxchg(&bucket->first, NULL, current)) {
-		bucket->seen = seen;
+		bucket->state = state;
 		return;
 	}
-	seen->task = current;
+	state->task = current;
 	raw_spin_lock(&bucket->lock);
-	hlist_add_head(&seen->node, &bucket->tasks);
+	hlist_add_head(&state->node, &bucket->tasks);
 	raw_spin_unlock(&bucket->lock);
 }
 
 /* Count the pause that is over, if one was. */
-static void settle(struct weir_seen *seen)
+static void settle_pause(struct weir_pass_state *state)
 {
 	struct weir_group *group;
 	u64 slept_ns;
 
-	if (!seen->paused)
+	if (!state->paused)
 		return;
-	seen->paused = false;
-	seen->pauses++;
-	slept_ns = ktime_get_ns() - seen->since_ns;
+	state->paused = false;
+	state->pauses++;
+	slept_ns = ktime_get_ns() - state->since_ns;
 	rcu_read_lock();
 	/* again: the group may have gone while the task slept */
-	group = weir_tree_nearest(seen->css);
+	group = weir_tree_nearest(state->css);
 	if (group) {
-		this_cpu_inc(group->stats->by[seen->by].pauses);
-		this_cpu_add(group->stats->by[seen->by].ns, slept_ns);
+		this_cpu_inc(group->stats->by[state->by].pauses);
+		this_cpu_add(group->stats->by[state->by].ns, slept_ns);
 	}
 	rcu_read_unlock();
 }
 
 /* The pass returns. */
-void weir_events_leave(struct weir_seen *seen)
+void weir_events_unlist(struct weir_pass_state *state)
 {
 	struct bucket *bucket = bucket_of(current);
 
-	settle(seen);
-	if (READ_ONCE(bucket->first) == current && bucket->seen == seen) {
+	settle_pause(state);
+	if (READ_ONCE(bucket->first) == current && bucket->state == state) {
 		smp_store_release(&bucket->first, NULL);
 		return;
 	}
 	raw_spin_lock(&bucket->lock);
-	hlist_del(&seen->node);
+	hlist_del(&state->node);
 	raw_spin_unlock(&bucket->lock);
 }
 
@@ -116,13 +116,13 @@ static u64 floor_of(struct weir_group *group)
 	return group ? READ_ONCE(group->floor) : 0;
 }
 
-static void trace_pause(const struct weir_seen *seen, struct bdi_writeback *wb,
+static void trace_pause(const struct weir_pass_state *state, struct bdi_writeback *wb,
 			u64 thresh, u64 dirty, u64 pages, long pause)
 {
-	struct weir_group *group = weir_tree_nearest(seen->css);
+	struct weir_group *group = weir_tree_nearest(state->css);
 
-	trace_dirty_pause(cgroup_id(seen->css->cgroup), bdi_dev_name(wb->bdi),
-			  seen->by, thresh, dirty, floor_of(group),
+	trace_dirty_pause(cgroup_id(state->css->cgroup), bdi_dev_name(wb->bdi),
+			  state->by, thresh, dirty, floor_of(group),
 			  weir_tree_ceiling(group), pages,
 			  jiffies_to_msecs(pause));
 }
@@ -131,32 +131,32 @@ static void trace_pause(const struct weir_seen *seen, struct bdi_writeback *wb,
 static void begin_pause(struct bdi_writeback *wb, unsigned long thresh,
 			unsigned long dirty, unsigned long dirtied, long pause)
 {
-	struct weir_seen *seen = weir_events_seen();
+	struct weir_pass_state *state = weir_events_current();
 	struct weir_pause_facts facts;
 
-	if (!seen || seen->unwatched)
+	if (!state || state->unwatched)
 		return;
 	/* newer kernels call the probes of a tracepoint without RCU */
 	rcu_read_lock();
-	settle(seen);
-	if (pause <= 0 || seen->async)
+	settle_pause(state);
+	if (pause <= 0 || state->async)
 		goto out;
 	facts = (struct weir_pause_facts) {
 		.thresh = thresh,
 		.dirty = dirty,
-		.cgroup_thresh = seen->thresh,
-		.cgroup_dirty = seen->dirty,
-		.cgroup_seen = seen->cgroup_limits,
+		.cgroup_thresh = state->thresh,
+		.cgroup_dirty = state->dirty,
+		.cgroup_seen = state->cgroup_limits,
 		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
-		.judged_by = seen->judged_by,
+		.judged_by = state->judged_by,
 	};
-	seen->by = weir_pause_by(&facts);
-	seen->since_ns = ktime_get_ns();
-	if (!seen->slept_from_ns)
-		seen->slept_from_ns = seen->since_ns;
-	seen->paused = true;
+	state->by = weir_pause_by(&facts);
+	state->since_ns = ktime_get_ns();
+	if (!state->slept_from_ns)
+		state->slept_from_ns = state->since_ns;
+	state->paused = true;
 	if (trace_dirty_pause_enabled())
-		trace_pause(seen, wb, thresh, dirty, dirtied, pause);
+		trace_pause(state, wb, thresh, dirty, dirtied, pause);
 out:
 	rcu_read_unlock();
 }
@@ -238,7 +238,7 @@ static void show_task(struct task_struct *task)
 void weir_events_show(void)
 {
 	struct task_struct *first;
-	struct weir_seen *seen;
+	struct weir_pass_state *state;
 	int left = 8;
 	int i;
 
@@ -250,9 +250,9 @@ void weir_events_show(void)
 			show_task(first);
 		rcu_read_unlock();
 		raw_spin_lock(&buckets[i].lock);
-		hlist_for_each_entry(seen, &buckets[i].tasks, node) {
+		hlist_for_each_entry(state, &buckets[i].tasks, node) {
 			if (left > 0)
-				show_task(seen->task);
+				show_task(state->task);
 			left--;
 		}
 		raw_spin_unlock(&buckets[i].lock);

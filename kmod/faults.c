@@ -35,7 +35,7 @@ bool weir_fault_stalls(void)
 }
 
 /* Is this decision to be lost? */
-bool weir_fault(void)
+bool weir_fault_loses(void)
 {
 	static atomic_t calls;
 	unsigned int every = READ_ONCE(fault_one_in);

@@ -47,7 +47,7 @@ static int knob_parse(enum weir_knob knob, const char *text, size_t len,
 	}
 }
 
-static u64 get(const struct weir_group *group, enum weir_knob knob)
+static u64 knob_value(const struct weir_group *group, enum weir_knob knob)
 {
 	if (!group)
 		return weir_knob_unset(knob);
@@ -137,7 +137,7 @@ static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value,
 		    u64 avail)
 {
 	struct weir_group *group = weir_group_find(of_css(of));
-	u64 old = get(group, knob);
+	u64 old = knob_value(group, knob);
 
 	if (!group || !weir_css_alive(of_css(of)))
 		return value == weir_knob_unset(knob) ? 0 : -ENODEV;
@@ -172,7 +172,7 @@ static u64 count_for(struct cgroup_subsys_state *css, enum weir_knob knob)
  * Hooks are placed, and a group is made, before the lock is taken, and only for
  * what is not the default.
  */
-static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
+static int prepare_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 {
 	u64 old = weir_knob_unset(knob);
 	int err;
@@ -184,7 +184,7 @@ static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 	/* a task that may not set it makes nothing; knob_set() has the last word */
 	if (!may_set(of, knob, old, value)) {
 		rcu_read_lock();
-		old = get(weir_group_find(of_css(of)), knob);
+		old = knob_value(weir_group_find(of_css(of)), knob);
 		rcu_read_unlock();
 		if (!may_set(of, knob, old, value))
 			return -EPERM;
@@ -200,7 +200,7 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 {
 	enum weir_knob knob = of_cft(of)->private;
 	u64 value = 0;
-	int err = knob_parse(knob, text, len, &value) ?: prepare(of, knob, value);
+	int err = knob_parse(knob, text, len, &value) ?: prepare_set(of, knob, value);
 	u64 avail;
 
 	if (err)
@@ -229,7 +229,7 @@ static int show_knob(struct seq_file *seq, void *unused)
 	u64 value;
 
 	rcu_read_lock();
-	value = get(weir_group_find(seq_css(seq)), seq_cft(seq)->private);
+	value = knob_value(weir_group_find(seq_css(seq)), seq_cft(seq)->private);
 	rcu_read_unlock();
 	print_value(seq, value);
 	return 0;
@@ -243,7 +243,7 @@ static u64 effective_ceiling(const struct weir_group *group)
 	return pages == WEIR_UNLIMITED ? pages : pages << PAGE_SHIFT;
 }
 
-static u64 bytes(u64 pages)
+static u64 pages_to_bytes(u64 pages)
 {
 	return pages << PAGE_SHIFT;
 }
@@ -259,8 +259,8 @@ static struct weir_counts without_group(struct cgroup_subsys_state *css)
 }
 
 /* Fills in the pages of the cgroup, and the effect of its knobs and of those above it. */
-static void levels(struct cgroup_subsys_state *css, struct weir_group *group,
-		   u64 *stat)
+static void fill_levels(struct cgroup_subsys_state *css, struct weir_group *group,
+			u64 *stat)
 {
 	struct weir_counts own = group ? weir_tree_update(group) :
 				 without_group(css);
@@ -269,23 +269,23 @@ static void levels(struct cgroup_subsys_state *css, struct weir_group *group,
 	struct weir_group *judged_by = weir_tree_nearest(css);
 
 	stat[WEIR_STAT_IN_EFFECT] = weir_in_effect();
-	stat[WEIR_STAT_DIRTY] = bytes(own.dirty);
-	stat[WEIR_STAT_WRITEBACK] = bytes(own.writeback);
-	stat[WEIR_STAT_SUBTREE_DIRTY] = bytes(subtree.dirty);
-	stat[WEIR_STAT_SUBTREE_WRITEBACK] = bytes(subtree.writeback);
+	stat[WEIR_STAT_DIRTY] = pages_to_bytes(own.dirty);
+	stat[WEIR_STAT_WRITEBACK] = pages_to_bytes(own.writeback);
+	stat[WEIR_STAT_SUBTREE_DIRTY] = pages_to_bytes(subtree.dirty);
+	stat[WEIR_STAT_SUBTREE_WRITEBACK] = pages_to_bytes(subtree.writeback);
 	stat[WEIR_STAT_CEILING] = weir_in_effect() ? effective_ceiling(judged_by) :
 						     WEIR_UNLIMITED;
 	if (!group)
 		return;
-	stat[WEIR_STAT_FOREIGN] = bytes(weir_group_foreign(group));
+	stat[WEIR_STAT_FOREIGN] = pages_to_bytes(weir_group_foreign(group));
 	if (!weir_in_effect())
 		return;
-	stat[WEIR_STAT_FLOOR] = bytes(READ_ONCE(group->floor));
-	stat[WEIR_STAT_FLOOR_UNUSED] = bytes(atomic64_read(&group->unused));
+	stat[WEIR_STAT_FLOOR] = pages_to_bytes(READ_ONCE(group->floor));
+	stat[WEIR_STAT_FLOOR_UNUSED] = pages_to_bytes(atomic64_read(&group->unused));
 	stat[WEIR_STAT_WEIGHT_PORTION] = weir_weight_portion(group);
 }
 
-static void counters(struct weir_group *group, u64 *stat)
+static void fill_counters(struct weir_group *group, u64 *stat)
 {
 	struct weir_stats stats = {};
 	int by;
@@ -323,9 +323,9 @@ static int show_stat(struct seq_file *seq, void *unused)
 
 	rcu_read_lock();
 	group = weir_group_find(seq_css(seq));
-	levels(seq_css(seq), group, stat);
+	fill_levels(seq_css(seq), group, stat);
 	if (group)
-		counters(group, stat);
+		fill_counters(group, stat);
 	rcu_read_unlock();
 	stat[WEIR_STAT_MISSED] = weir_passes_unseen();
 	for (key = 0; key < WEIR_STAT_COUNT; key++) {

@@ -12,7 +12,7 @@
 #include "weir.h"
 
 /* The floor of @group, as @wb's writer finds it. */
-static struct weir_floor_cover cover(struct weir_group *group, struct bdi_writeback *wb)
+static struct weir_floor_cover find_cover(struct weir_group *group, struct bdi_writeback *wb)
 {
 	struct weir_counts all = weir_tree_counts(group);
 	u64 by_folio = all.dirty + all.writeback;
@@ -49,11 +49,11 @@ static u64 floor_room(struct weir_group *group)
 /*
  * The floor that decides a pass on @wb of @group's cgroup.  Without a floor on
  * the path, or if the wb is of a cgroup that has no group, its floor is 0.
- * @seen: the pass, NULL outside of one.
+ * @state: the pass, NULL outside of one.
  */
-struct weir_floor_pass weir_floor_look(struct weir_group *group,
-				       struct bdi_writeback *wb,
-				       struct weir_seen *seen)
+struct weir_floor_pass weir_floor_for_pass(struct weir_group *group,
+					   struct bdi_writeback *wb,
+					   struct weir_pass_state *state)
 {
 	struct weir_floor_pass pass = {
 		.host_dirty = weir_count_host(),
@@ -63,12 +63,12 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 		.cgroup_domain = wb->memcg_css->parent != NULL,
 	};
 
-	weir_tree_fresh(group, seen);
+	weir_tree_fresh(group, state);
 	if (group->css != wb->memcg_css)
 		return pass;
 	pass.left = floor_room(group);
 	while ((group = weir_tree_floored(group))) {
-		struct weir_floor_cover found = cover(group, wb);
+		struct weir_floor_cover found = find_cover(group, wb);
 
 		weir_floor_cover(&pass, &found);
 		group = group->parent;

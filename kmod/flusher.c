@@ -70,7 +70,7 @@ static bool may_hold(const struct writeback_control *wbc)
 {
 	return wbc->range_cyclic && wbc->sync_mode == WB_SYNC_NONE &&
 	       current->flags & PF_WQ_WORKER && !(current->flags & PF_MEMALLOC) &&
-	       wbc->wb && wbc->wb->memcg_css->parent && !READ_ONCE(weir_leaving) &&
+	       wbc->wb && wbc->wb->memcg_css->parent && !READ_ONCE(weir_unloading) &&
 	       !weir_current_rescues();
 }
 
@@ -351,7 +351,7 @@ static long wait_for_room(struct flush_call *call, long left,
 		} else if (!list_empty(&wb->work_list)) {
 			/* sync and the like come next; reclaim's work is not broken off */
 			may = wbc->for_background || wbc->for_kupdate ? 0 : left;
-		} else if (READ_ONCE(weir_leaving)) {
+		} else if (READ_ONCE(weir_unloading)) {
 			may = left;
 		} else if (!held_enough(call) &&
 			   (placed || weir_place_take(call->flusher->branch))) {

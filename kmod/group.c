@@ -47,7 +47,7 @@ static void free_now(struct weir_group *group)
  * Memory for the group of @css, charged to that cgroup, which may be short of it:
  * then NULL, and no task is killed for it.
  */
-static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
+static struct weir_group *allocate_group(struct cgroup_subsys_state *css, gfp_t gfp)
 {
 	struct mem_cgroup *before =
 		set_active_memcg(mem_cgroup_from_css(css));
@@ -80,7 +80,7 @@ static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 	return group;
 }
 
-static void insert(struct weir_group *group)
+static void insert_group(struct weir_group *group)
 {
 	group->parent = weir_group_find(group->css->parent);
 	if (group->parent)
@@ -92,7 +92,7 @@ static void insert(struct weir_group *group)
 }
 
 /* The topmost of @css and its ancestors that has no group; NULL if all have. */
-static struct cgroup_subsys_state *topmost(struct cgroup_subsys_state *css)
+static struct cgroup_subsys_state *topmost_missing(struct cgroup_subsys_state *css)
 {
 	struct cgroup_subsys_state *missing = NULL;
 
@@ -116,19 +116,19 @@ int weir_group_make(struct cgroup_subsys_state *css)
 		err = weir_lock_killable();
 		if (err)
 			return err;
-		missing = topmost(css);
+		missing = topmost_missing(css);
 		spin_unlock(&weir_lock);
 		if (!missing)
 			return 0;
 		if (!weir_css_alive(css))
 			return -ENODEV;
-		group = allocate(missing, GFP_KERNEL_ACCOUNT);
+		group = allocate_group(missing, GFP_KERNEL_ACCOUNT);
 		if (!group)
 			return -ENOMEM;
 		err = weir_lock_killable();
 		if (!err) {
-			if (topmost(css) == missing) {
-				insert(group);
+			if (topmost_missing(css) == missing) {
+				insert_group(group);
 				group = NULL;
 			}
 			spin_unlock(&weir_lock);
@@ -151,11 +151,11 @@ int weir_group_make(struct cgroup_subsys_state *css)
  */
 static struct weir_group *make_now(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group = allocate(css, GFP_NOWAIT | __GFP_ACCOUNT) ?:
-				   allocate(css, GFP_ATOMIC | __GFP_ACCOUNT);
+	struct weir_group *group = allocate_group(css, GFP_NOWAIT | __GFP_ACCOUNT) ?:
+				   allocate_group(css, GFP_ATOMIC | __GFP_ACCOUNT);
 
 	if (group)
-		insert(group);
+		insert_group(group);
 	return group;
 }
 
@@ -178,7 +178,7 @@ struct weir_group *weir_group_make_in_pass(struct cgroup_subsys_state *css)
 	for (levels = 0; missing && levels < LEVELS_MADE; levels++) {
 		if (!weir_css_alive(css) || !spin_trylock(&weir_lock))
 			break;
-		missing = topmost(css);
+		missing = topmost_missing(css);
 		if (missing && !make_now(missing))
 			levels = LEVELS_MADE;
 		spin_unlock(&weir_lock);
@@ -187,7 +187,7 @@ struct weir_group *weir_group_make_in_pass(struct cgroup_subsys_state *css)
 }
 
 /* The next walk begins anew, if there is one: hold no cgroup for it. */
-void weir_groups_stay(void)
+void weir_groups_restart_walk(void)
 {
 	if (visited)
 		css_put(visited);
@@ -245,10 +245,10 @@ static void end_knobs(struct weir_group *group)
 	weir_floor_evaluate(group);
 }
 
-static void drop(struct weir_group *group)
+static void drop_group(struct weir_group *group)
 {
 	end_knobs(group);
-	weir_tree_leave(group);
+	weir_tree_detach(group);
 	hash_del_rcu(&group->node);
 	weir_bandwidth_drop(group);
 	list_del(&group->all);
@@ -299,7 +299,7 @@ static u32 see_removed(struct cgroup_subsys_state *css, enum weir_pages_are befo
  * none.  So a child that is removed meanwhile keeps all of them for that round.
  * Outside of weir_lock, as there may be many children; only the beat drops groups.
  */
-static u32 inherit(struct cgroup_subsys_state *css)
+static u32 inherit_removed(struct cgroup_subsys_state *css)
 {
 	struct weir_group *group = weir_group_find(css);
 	u32 cost;
@@ -336,14 +336,14 @@ static u32 group_visit(struct cgroup_subsys_state *css, u32 *making)
 		}
 	}
 	if (group && !is_done(group) && weir_tree_bound(group)) {
-		weir_evaluate(group);
+		weir_group_evaluate(group);
 		cost += weir_count_cost();
 	}
 	/* the rest of a long chain of removed ones is for the next round */
 	while (group && cost < CHUNK_READS && is_done(group)) {
 		cost += weir_count_cost() + group->css->cgroup->level;
 		parent = group->parent;
-		drop(group);
+		drop_group(group);
 		group = parent;
 	}
 	return cost;
@@ -378,7 +378,7 @@ void weir_groups_walk(u32 budget)
 		chunk += group_visit(pos, &making);
 		if (weir_layout.reparents && weir_css_get(pos)) {
 			spin_unlock(&weir_lock);
-			chunk += inherit(pos);
+			chunk += inherit_removed(pos);
 			spin_lock(&weir_lock);
 			css_put(pos);
 		}
@@ -413,7 +413,7 @@ void weir_groups_drop_all(void)
 {
 	struct weir_group *group, *parent;
 
-	weir_groups_stay();
+	weir_groups_restart_walk();
 	list_splice_tail_init(&weir_holders, &weir_others);
 	while (!list_empty(&weir_others)) {
 		group = list_first_entry(&weir_others, struct weir_group, all);
@@ -422,7 +422,7 @@ void weir_groups_drop_all(void)
 		list_move_tail(&group->all, &weir_others);
 		while (group && !group->children) {
 			parent = group->parent;
-			drop(group);
+			drop_group(group);
 			group = parent;
 		}
 		spin_unlock(&weir_lock);

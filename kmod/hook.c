@@ -92,7 +92,7 @@ static atomic64_t misfit;
 static bool armed;
 
 /* The module is being unloaded: tasks in a pass of weir's are let go. */
-bool weir_leaving __read_mostly;
+bool weir_unloading __read_mostly;
 
 int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		     unsigned int flags)
@@ -127,7 +127,7 @@ static struct hook hooks[NR_HOOKS] = {
 	},
 };
 
-static __always_inline void redirect(struct ftrace_regs *fregs, const struct hook *hook)
+static __always_inline void redirect_to(struct ftrace_regs *fregs, const struct hook *hook)
 {
 	weir_ftrace_set_ip(fregs, READ_ONCE(hook->target));
 }
@@ -141,7 +141,7 @@ static void notrace redirect_throttle(unsigned long ip, unsigned long parent_ip,
 				      struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
 	if (ip != hooks[HOOK_PASS].site) {
-		redirect(fregs, &hooks[HOOK_LIMITS]);
+		redirect_to(fregs, &hooks[HOOK_LIMITS]);
 		return;
 	}
 	if (weir_ftrace_argument(fregs, 1) != current->nr_dirtied) {
@@ -149,21 +149,21 @@ static void notrace redirect_throttle(unsigned long ip, unsigned long parent_ip,
 		weir_ftrace_set_ip(fregs, hooks[HOOK_PASS].behind);
 		return;
 	}
-	redirect(fregs, &hooks[HOOK_PASS]);
+	redirect_to(fregs, &hooks[HOOK_PASS]);
 }
 
 /* Runs at the ftrace site of what sync waits in. */
 static void notrace redirect_sync(unsigned long ip, unsigned long parent_ip,
 				  struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
-	redirect(fregs, &hooks[HOOK_SYNC]);
+	redirect_to(fregs, &hooks[HOOK_SYNC]);
 }
 
 /* Runs at the ftrace site of what a flusher writes an inode's pages by. */
 static void notrace redirect_writepages(unsigned long ip, unsigned long parent_ip,
 					struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
-	redirect(fregs, &hooks[HOOK_WRITEPAGES]);
+	redirect_to(fregs, &hooks[HOOK_WRITEPAGES]);
 }
 
 /* Functions that are hooked and let go together. */
@@ -319,7 +319,7 @@ void weir_hooks_disarm(void)
 
 static void hook_sync(struct work_struct *work)
 {
-	int err = READ_ONCE(weir_leaving) ? 0 : hook_functions(&sync_wait);
+	int err = READ_ONCE(weir_unloading) ? 0 : hook_functions(&sync_wait);
 
 	if (err)
 		pr_warn_ratelimited("sync may wait for longer than drain_seconds: %s() cannot be hooked (error %d)\n",
@@ -348,7 +348,7 @@ static int window_failure;
 
 static void hook_window(struct work_struct *work)
 {
-	window_failure = READ_ONCE(weir_leaving) ? -ENODEV : hook_functions(&window);
+	window_failure = READ_ONCE(weir_unloading) ? -ENODEV : hook_functions(&window);
 }
 
 static DECLARE_WORK(window_work, hook_window);
@@ -389,7 +389,7 @@ static void go_past(struct hook *hook)
  */
 void weir_hooks_close(void)
 {
-	WRITE_ONCE(weir_leaving, true);
+	WRITE_ONCE(weir_unloading, true);
 	WRITE_ONCE(armed, false);
 	cancel_work_sync(&sync_work);
 	cancel_work_sync(&window_work);
@@ -423,7 +423,7 @@ static long tasks_in(long __percpu *where)
  * kernel.ftrace_enabled=0 silences them, or one of its two domains does not come by them.
  * Every ten seconds the log names such tasks, by @show.
  */
-void weir_hooks_drain(void (*show)(void))
+void weir_hooks_quiesce(void (*show)(void))
 {
 	unsigned int waited;
 

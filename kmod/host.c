@@ -19,19 +19,19 @@ void weir_reserve_note(struct weir_group *group, u64 unused)
 }
 
 /* Pages that all floors reserve beyond those they cover. */
-u64 weir_unused(void)
+u64 weir_unused_pages(void)
 {
 	return max_t(s64, atomic64_read(&unused_total), 0);
 }
 
 /* The figures that amend the host's limits: none, if weir only observes. */
-struct weir_drain_host weir_host(void)
+struct weir_drain_host weir_host_amendments(void)
 {
 	struct weir_drain_host host = {};
 
 	if (READ_ONCE(weir_observe))
 		return host;
-	host.unused = weir_unused();
+	host.unused = weir_unused_pages();
 	weir_drain_now(&host);
 	return host;
 }
@@ -39,7 +39,7 @@ struct weir_drain_host weir_host(void)
 /* The host's limits at the last beat, as passes find them now. */
 struct weir_limits weir_host_limits(void)
 {
-	struct weir_drain_host host = weir_host();
+	struct weir_drain_host host = weir_host_amendments();
 	struct weir_limits limits = {
 		.thresh = READ_ONCE(weir_pool.host_thresh),
 		.bg_thresh = READ_ONCE(weir_pool.host_bg_thresh),

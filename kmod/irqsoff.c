@@ -27,7 +27,7 @@ static const char * const kinds[] = { "irqs", "preempt", "lock" };
  * The number of interrupts that this CPU has taken; the timer's and other CPUs'
  * suffice.
  */
-static unsigned int interrupts(void)
+static unsigned int interrupt_count(void)
 {
 	return this_cpu_read(irq_stat.apic_timer_irqs) +
 	       this_cpu_read(irq_stat.icr_read_retry_count) +
@@ -41,7 +41,7 @@ void weir_section_begin(enum weir_off_kind kind)
 
 	if (open->depth[kind]++)
 		return;
-	open->irqs[kind] = interrupts();
+	open->irqs[kind] = interrupt_count();
 	open->since[kind] = rdtsc_ordered();
 }
 
@@ -61,7 +61,7 @@ void weir_section_end(struct weir_section *section)
 	enum weir_off_kind kind = section->kind;
 	u64 took = rdtsc_ordered() - open->since[kind];
 
-	if (--open->depth[kind] || open->irqs[kind] != interrupts())
+	if (--open->depth[kind] || open->irqs[kind] != interrupt_count())
 		return;
 	/* one CPU in the test: no race for the first or the longest */
 	if (!section->count++)
@@ -69,7 +69,7 @@ void weir_section_end(struct weir_section *section)
 	section->longest = max(section->longest, took);
 }
 
-static int show(char *text, const struct kernel_param *param)
+static int show_sections(char *text, const struct kernel_param *param)
 {
 	struct weir_section *section;
 	int length = 0;
@@ -82,5 +82,5 @@ static int show(char *text, const struct kernel_param *param)
 	return length;
 }
 
-static const struct kernel_param_ops ops = { .get = show };
+static const struct kernel_param_ops ops = { .get = show_sections };
 module_param_cb(irqsoff, &ops, NULL, 0444);

@@ -218,7 +218,7 @@ int weir_layout_read(void)
 
 	if (err)
 		return err;
-	weir_layout.reparents = weir_symbol(weir_reparenting_function());
+	weir_layout.reparents = weir_symbol_address(weir_reparenting_function());
 	err = check_needs(&blob.btf) ?: check_public(&blob.btf);
 	if (!err) {
 		read_dtc(&blob.btf);

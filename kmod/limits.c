@@ -62,13 +62,13 @@ static void put_limits(void *dtc, const struct weir_limits *limits,
  * again, and never be held.  Nor where one of its two domains is not seen: the other is
  * never lifted alone.
  */
-static void dismiss(void *dtc, struct weir_seen *seen)
+static void release_for_unload(void *dtc, struct weir_pass_state *state)
 {
-	if (seen->looks < 2 || (seen->css->parent && !seen->memcg_limits))
+	if (state->looks < 2 || (state->css->parent && !state->memcg_limits))
 		return;
 	FIELD(dtc, dirty) = 0;
-	seen->released = true;
-	seen->released_poll = 1;
+	state->released = true;
+	state->released_poll = 1;
 }
 
 /*
@@ -77,36 +77,36 @@ static void dismiss(void *dtc, struct weir_seen *seen)
  */
 static noinline void amend_floored(struct weir_limits *limits, struct bdi_writeback *wb,
 				   struct weir_group *group, enum weir_pass kind,
-				   struct weir_seen *seen)
+				   struct weir_pass_state *state)
 {
 	struct weir_floor_pass floor, *below = NULL;
 	struct weir_drain_host host;
 
-	weir_tree_fresh(group, seen);
-	if (seen && kind == WEIR_PASS_WRITER && !READ_ONCE(weir_observe)) {
-		floor = weir_floor_look(group, wb, seen);
+	weir_tree_fresh(group, state);
+	if (state && kind == WEIR_PASS_WRITER && !READ_ONCE(weir_observe)) {
+		floor = weir_floor_for_pass(group, wb, state);
 		below = &floor;
 	}
 	/* after those counts, which change what is unused */
-	host = weir_host();
+	host = weir_host_amendments();
 	if (weir_amend_global(limits, kind, &host, below)) {
-		seen->released = true;
-		seen->released_poll = weir_floor_poll(below);
+		state->released = true;
+		state->released_poll = weir_floor_poll(below);
 		weir_count(group, floor_released);
 	}
 }
 
 static void amend_global(void *dtc, struct bdi_writeback *wb,
 			 struct weir_group *group, enum weir_pass kind,
-			 struct weir_seen *seen)
+			 struct weir_pass_state *state)
 {
 	const struct weir_limits was = limits_of(dtc);
 	struct weir_limits limits = was;
 
 	if (weir_tree_floored(group)) {
-		amend_floored(&limits, wb, group, kind, seen);
+		amend_floored(&limits, wb, group, kind, state);
 	} else {
-		const struct weir_drain_host host = weir_host();
+		const struct weir_drain_host host = weir_host_amendments();
 
 		weir_amend_global(&limits, kind, &host, NULL);
 	}
@@ -125,27 +125,28 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
  * days, and a hundred calls of a tenant in turn, and with them others that wait for what
  * they have locked.  What root sets holds calls, too.
  */
-static void leave_to_return(u64 ceiling, const struct weir_counts *counts, struct weir_seen *seen)
+static void leave_to_return(u64 ceiling, const struct weir_counts *counts,
+			    struct weir_pass_state *state)
 {
 	struct weir_call *call;
 
 	if (!weir_ceiling_full(ceiling, counts))
 		return;
-	seen->uncapped = true;
+	state->uncapped = true;
 	call = weir_call_current();
 	if (call && call->debts[WEIR_DEBT_CEILING])
-		seen->poll = max(seen->poll, UNCAPPED_POLL);
+		state->poll = max(state->poll, UNCAPPED_POLL);
 }
 
 /*
  * Hold @limits, which were @stock, to every ceiling on the path; returns what its position
  * is judged by.
  */
-static enum weir_judged_by hold(struct weir_limits *limits,
-				const struct weir_limits *stock,
-				struct weir_group *group,
-				struct cgroup_subsys_state *css,
-				enum weir_pass kind, struct weir_seen *seen)
+static enum weir_judged_by hold_to_ceilings(struct weir_limits *limits,
+					    const struct weir_limits *stock,
+					    struct weir_group *group,
+					    struct cgroup_subsys_state *css,
+					    enum weir_pass kind, struct weir_pass_state *state)
 {
 	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
 
@@ -159,10 +160,10 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 		ceiling = weir_group_ceiling(group);
 		freerun = weir_ceiling_freerun(ceiling, stock);
 		WRITE_ONCE(group->last_freerun, freerun);
-		if (seen)
-			seen->poll = weir_ceiling_poll(ceiling, freerun, &counts, seen->poll);
-		if (READ_ONCE(group->owners_ceilings) && seen) {
-			leave_to_return(ceiling, &counts, seen);
+		if (state)
+			state->poll = weir_ceiling_poll(ceiling, freerun, &counts, state->poll);
+		if (READ_ONCE(group->owners_ceilings) && state) {
+			leave_to_return(ceiling, &counts, state);
 			continue;
 		}
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
@@ -172,32 +173,32 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 	return by;
 }
 
-static void limits_note(struct weir_seen *seen, const struct weir_limits *limits,
+static void limits_note(struct weir_pass_state *state, const struct weir_limits *limits,
 			enum weir_judged_by by)
 {
-	if (!seen)
+	if (!state)
 		return;
-	seen->thresh = limits->thresh;
-	seen->dirty = limits->dirty;
-	seen->judged_by = by;
-	seen->cgroup_limits = true;
+	state->thresh = limits->thresh;
+	state->dirty = limits->dirty;
+	state->judged_by = by;
+	state->cgroup_limits = true;
 }
 
 /* @limits, which were @stock, by the ceilings on the path of @group. */
-static void cap(struct weir_limits *limits, const struct weir_limits *stock,
-		struct weir_group *group, struct cgroup_subsys_state *css,
-		enum weir_pass kind, struct weir_seen *seen)
+static void apply_ceilings(struct weir_limits *limits, const struct weir_limits *stock,
+			   struct weir_group *group, struct cgroup_subsys_state *css,
+			   enum weir_pass kind, struct weir_pass_state *state)
 {
 	enum weir_judged_by by;
 	bool held;
 
-	weir_tree_fresh(group, seen);
-	if (seen)
-		seen->poll = WEIR_UNLIMITED;
-	by = hold(limits, stock, group, css, kind, seen);
+	weir_tree_fresh(group, state);
+	if (state)
+		state->poll = WEIR_UNLIMITED;
+	by = hold_to_ceilings(limits, stock, group, css, kind, state);
 	held = (by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
 		weir_limits_brake(limits)) ||
-	       (seen && seen->uncapped);
+	       (state && state->uncapped);
 	if (READ_ONCE(weir_observe)) {
 		if (held)
 			weir_count(group, would_hold);
@@ -206,35 +207,35 @@ static void cap(struct weir_limits *limits, const struct weir_limits *stock,
 	} else if (held) {
 		weir_count(group, ceiling_held);
 	}
-	limits_note(seen, limits, by);
+	limits_note(state, limits, by);
 }
 
 static void amend_memcg(void *dtc, struct weir_group *group,
 			struct cgroup_subsys_state *css,
 			const struct weir_pass_facts *facts,
-			enum weir_pass kind, struct weir_seen *seen)
+			enum weir_pass kind, struct weir_pass_state *state)
 {
 	const struct weir_limits was = limits_of(dtc);
 	struct weir_limits limits = was;
-	struct weir_drain_host host = weir_host();
+	struct weir_drain_host host = weir_host_amendments();
 	void *gdtc = POINTER(dtc, gdtc);
 
 	host.thresh = FIELD(gdtc, thresh);
 	host.avail = FIELD(gdtc, avail);
 	if (weir_amend_memcg(&limits, facts, &host, FIELD(dtc, avail),
-			     seen && seen->released)) {
+			     state && state->released)) {
 		const struct weir_limits stock = limits;
 
 		if (weir_tree_capped(group))
-			cap(&limits, &stock, group, css, kind, seen);
+			apply_ceilings(&limits, &stock, group, css, kind, state);
 		else
-			limits_note(seen, &limits, WEIR_JUDGED_BY_KERNEL);
+			limits_note(state, &limits, WEIR_JUDGED_BY_KERNEL);
 	}
 	put_limits(dtc, &limits, &was);
 }
 
 static void amend_pass(void *dtc, struct bdi_writeback *wb,
-		       struct weir_seen *seen)
+		       struct weir_pass_state *state)
 {
 	struct weir_pass_facts facts = facts_of(dtc, wb);
 	enum weir_pass kind = weir_pass_kind(&facts);
@@ -242,49 +243,50 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb,
 
 	if (kind == WEIR_PASS_READER)
 		return;
-	if (seen)
-		seen->released &= facts.has_gdtc;
-	if (weir_fault())
+	if (state)
+		state->released &= facts.has_gdtc;
+	if (weir_fault_loses())
 		return;
 	group = weir_tree_nearest(wb->memcg_css);
 	if (facts.has_gdtc)
-		amend_memcg(dtc, group, wb->memcg_css, &facts, kind, seen);
+		amend_memcg(dtc, group, wb->memcg_css, &facts, kind, state);
 	else
-		amend_global(dtc, wb, group, kind, seen);
+		amend_global(dtc, wb, group, kind, state);
 }
 
 /*
  * The same for a writer whose path was surveyed and who has not slept since, as most: what
  * is not on the path is not looked for.  False if that is not all there is to do.
  */
-static bool amend_surveyed(void *dtc, struct bdi_writeback *wb, struct weir_seen *seen)
+static bool amend_surveyed(void *dtc, struct bdi_writeback *wb, struct weir_pass_state *state)
 {
 	struct weir_limits limits, was;
 	struct weir_group *group;
 
-	if (!weir_tree_surveyed(seen) || weir_drain_limit() || seen->floored)
+	if (!weir_tree_surveyed(state) || weir_drain_limit() || state->floored)
 		return false;
 	if (!POINTER(dtc, gdtc)) {
 		const struct weir_host host = {
-			.unused = READ_ONCE(weir_observe) ? 0 : weir_unused(),
+			.unused = READ_ONCE(weir_observe) ? 0 : weir_unused_pages(),
 		};
 
-		if (!host.unused || weir_fault())
+		if (!host.unused || weir_fault_loses())
 			return true;
 		was = limits = limits_of(dtc);
 		weir_host_amend(&limits, &host, WEIR_PASS_WRITER);
 		put_limits(dtc, &limits, &was);
-	} else if (!seen->capped || wb->bdi->capabilities & BDI_CAP_STRICTLIMIT) {
-		seen->thresh = FIELD(dtc, thresh);
-		seen->dirty = FIELD(dtc, dirty);
-		seen->judged_by = WEIR_JUDGED_BY_KERNEL;
-		seen->cgroup_limits = true;
-	} else if (!weir_fault()) {
+	} else if (!state->capped || wb->bdi->capabilities & BDI_CAP_STRICTLIMIT) {
+		state->thresh = FIELD(dtc, thresh);
+		state->dirty = FIELD(dtc, dirty);
+		state->judged_by = WEIR_JUDGED_BY_KERNEL;
+		state->cgroup_limits = true;
+	} else if (!weir_fault_loses()) {
 		was = limits = limits_of(dtc);
 		rcu_read_lock();
-		group = weir_tree_nearest(seen->css);
+		group = weir_tree_nearest(state->css);
 		if (group)
-			cap(&limits, &was, group, seen->css, WEIR_PASS_WRITER, seen);
+			apply_ceilings(&limits, &was, group, state->css,
+				       WEIR_PASS_WRITER, state);
 		rcu_read_unlock();
 		put_limits(dtc, &limits, &was);
 	}
@@ -299,26 +301,26 @@ static bool amend_surveyed(void *dtc, struct bdi_writeback *wb, struct weir_seen
 void weir_limits(void *dtc)
 {
 	struct bdi_writeback *wb = POINTER(dtc, wb);
-	struct weir_seen *seen;
+	struct weir_pass_state *state;
 
 	if (wb) {
-		seen = weir_events_seen();
-		if (seen) {
+		state = weir_events_current();
+		if (state) {
 			/* each look of the kernel begins with the global domain */
 			if (POINTER(dtc, gdtc))
-				seen->memcg_limits = true;
+				state->memcg_limits = true;
 			else
-				seen->looks++;
+				state->looks++;
 		}
-		if (READ_ONCE(weir_leaving)) {
-			if (seen)
-				dismiss(dtc, seen);
+		if (READ_ONCE(weir_unloading)) {
+			if (state)
+				release_for_unload(dtc, state);
 			return;
 		}
-		if (!weir_acting() || (seen && amend_surveyed(dtc, wb, seen)))
+		if (!weir_acting() || (state && amend_surveyed(dtc, wb, state)))
 			return;
 		rcu_read_lock();
-		amend_pass(dtc, wb, seen);
+		amend_pass(dtc, wb, state);
 		rcu_read_unlock();
 	} else if (READ_ONCE(weir_proof.task) == current) {
 		weir_proof.thresh = FIELD(dtc, thresh);

@@ -25,7 +25,7 @@
  *
  * What is decided lives in policy/, which knows no kernel; what may be amended,
  * for whom, is policy/pass.c.  Files here find what they need (symbols.c, btf.c,
- * layout.c), count (counts.c), keep what a cgroup was told (group.c, files.c)
+ * layout.c), count (counts.c), keep what a cgroup was set to (group.c, files.c)
  * and check that all of it works, at load and as long as it is used (proof.c, beat.c).
  * None uses, at however many removes, one that uses it: crates/weir/tests/house.rs.
  *
@@ -66,7 +66,7 @@ static void main_settle(void)
 {
 	/* proving at load let tasks in, too */
 	weir_hooks_close();
-	weir_hooks_drain(weir_events_show);
+	weir_hooks_quiesce(weir_events_show);
 	weir_at_return_end();
 	weir_hooks_remove();
 	weir_flushers_end();

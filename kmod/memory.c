@@ -8,7 +8,7 @@
 #include "weir.h"
 
 /* Of a floor of @wanted, what the memory of one cgroup on its path leaves. */
-static u64 within(struct cgroup_subsys_state *css, u64 wanted)
+static u64 floor_within(struct cgroup_subsys_state *css, u64 wanted)
 {
 	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
 	struct weir_floor_caps caps = {
@@ -23,7 +23,7 @@ static u64 within(struct cgroup_subsys_state *css, u64 wanted)
 /* The most that floors let a cgroup's subtree hold: the rest is for reclaim to drop. */
 u64 weir_memory_room(struct cgroup_subsys_state *css)
 {
-	return within(css, WEIR_UNLIMITED);
+	return floor_within(css, WEIR_UNLIMITED);
 }
 
 /*
@@ -36,11 +36,11 @@ u64 weir_memory_floor(struct weir_group *group)
 			weir_ceiling_limit(weir_tree_ceiling(group)));
 
 	for (; group; group = group->parent)
-		floor = within(group->css, floor);
+		floor = floor_within(group->css, floor);
 	return floor;
 }
 
-static u64 headroom(struct weir_group *group)
+static u64 path_headroom(struct weir_group *group)
 {
 	u64 least = WEIR_UNLIMITED;
 
@@ -63,7 +63,7 @@ u64 weir_memory_dirtyable(struct weir_group *group)
 		.file = weir_memcg_page_state(memcg, NR_ACTIVE_FILE) +
 			weir_memcg_page_state(memcg, NR_INACTIVE_FILE),
 		.dirty = counts.dirty + counts.writeback,
-		.headroom = headroom(group),
+		.headroom = path_headroom(group),
 		.host_avail = weir_limits_dirtyable(),
 		.host_dirty = weir_count_host(),
 	};

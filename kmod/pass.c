@@ -28,16 +28,16 @@
 
 /*
  * Decide a pass of @group on @wb by the floors of its path, of which @floored is the next.
- * Apart from admit(): compilers clear what is on the stack, and most passes need none of
- * this.
+ * Apart from admit_below_floor(): compilers clear what is on the stack, and most passes
+ * need none of this.
  */
 static noinline enum weir_floor_verdict decide_floored(struct weir_group *group,
 						       struct weir_group *floored,
 						       struct bdi_writeback *wb,
 						       unsigned long pages_dirtied,
-						       struct weir_seen *seen)
+						       struct weir_pass_state *state)
 {
-	struct weir_floor_pass pass = weir_floor_look(group, wb, seen);
+	struct weir_floor_pass pass = weir_floor_for_pass(group, wb, state);
 	enum weir_floor_verdict verdict = weir_floor_decide(&pass);
 	bool admits = verdict == WEIR_FLOOR_ADMIT;
 	bool observe = READ_ONCE(weir_observe);
@@ -60,8 +60,8 @@ static noinline enum weir_floor_verdict decide_floored(struct weir_group *group,
 }
 
 /* Before the kernel's function: true if the pass is left out. */
-static bool admit(struct bdi_writeback *wb, unsigned long pages_dirtied,
-		  struct weir_seen *seen)
+static bool admit_below_floor(struct bdi_writeback *wb, unsigned long pages_dirtied,
+			      struct weir_pass_state *state)
 {
 	enum weir_floor_verdict verdict;
 	struct weir_group *group, *floored;
@@ -71,14 +71,14 @@ static bool admit(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	group = weir_tree_nearest(wb->memcg_css);
 	if (!group || group->css != wb->memcg_css)
 		group = weir_group_make_in_pass(wb->memcg_css);
-	floored = weir_tree_survey(group, seen);
+	floored = weir_tree_survey(group, state);
 	if (!group)
 		goto out;
 	weir_count(group, passes);
-	if (!floored || weir_fault())
+	if (!floored || weir_fault_loses())
 		goto out;
-	verdict = decide_floored(group, floored, wb, pages_dirtied, seen);
-	seen->below_floor = verdict == WEIR_FLOOR_ADMIT ||
+	verdict = decide_floored(group, floored, wb, pages_dirtied, state);
+	state->below_floor = verdict == WEIR_FLOOR_ADMIT ||
 			    verdict == WEIR_FLOOR_HOST_FULL;
 	admitted = verdict == WEIR_FLOOR_ADMIT && !READ_ONCE(weir_observe);
 out:
@@ -104,17 +104,17 @@ static void shorten_poll(struct weir_group *group)
 }
 
 /* After the kernel's function, where the task has slept.  Under RCU. */
-static noinline void leave(struct weir_seen *seen)
+static noinline void account_pass_end(struct weir_pass_state *state)
 {
-	u64 slept_ns = ktime_get_ns() - seen->slept_from_ns;
+	u64 slept_ns = ktime_get_ns() - state->slept_from_ns;
 	struct weir_group *group;
 
-	group = weir_tree_nearest(seen->css);
+	group = weir_tree_nearest(state->css);
 	if (!group)
 		return;
-	this_cpu_add(group->stats->throttled, seen->pauses);
-	if (seen->below_floor)
-		this_cpu_add(group->stats->throttled_below_floor, seen->pauses);
+	this_cpu_add(group->stats->throttled, state->pauses);
+	if (state->below_floor)
+		this_cpu_add(group->stats->throttled_below_floor, state->pauses);
 	this_cpu_add(group->stats->throttled_ns, slept_ns);
 }
 
@@ -123,18 +123,18 @@ static noinline void leave(struct weir_seen *seen)
  * writeback, which none of them holds, clears the task's count of pages of other
  * devices, too: the next of those is to have a pass of its own.
  */
-static void look_again(struct weir_seen *seen)
+static void schedule_next_look(struct weir_pass_state *state)
 {
-	struct cgroup_subsys_state *css = seen->css;
+	struct cgroup_subsys_state *css = state->css;
 	struct weir_group *group;
 
-	if (css->parent && weir_tree_surveyed(seen) && !seen->capped)
+	if (css->parent && weir_tree_surveyed(state) && !state->capped)
 		return;
 	if (READ_ONCE(weir_observe))
 		return;
 	/* by what the limits found */
-	if (weir_tree_surveyed(seen) && seen->poll) {
-		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause, seen->poll);
+	if (weir_tree_surveyed(state) && state->poll) {
+		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause, state->poll);
 		return;
 	}
 	rcu_read_lock();
@@ -142,7 +142,7 @@ static void look_again(struct weir_seen *seen)
 		css = task_css(current, memory_cgrp_id);
 	group = weir_tree_nearest(css);
 	if (weir_tree_capped(group)) {
-		weir_tree_fresh(group, seen);
+		weir_tree_fresh(group, state);
 		shorten_poll(group);
 	}
 	rcu_read_unlock();
@@ -150,27 +150,27 @@ static void look_again(struct weir_seen *seen)
 
 /* The kernel's function; its task is listed, so that it can be let go. */
 static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
-			unsigned int flags, struct weir_seen *seen)
+			unsigned int flags, struct weir_pass_state *state)
 {
 	int ret;
 
-	weir_events_enter(seen);
+	weir_events_list(state);
 	ret = weir_kernel_pass(wb, pages_dirtied, flags);
-	weir_events_leave(seen);
+	weir_events_unlist(state);
 	if (!ret)
-		weir_ceiling_pass(wb, pages_dirtied, seen);
-	if (!seen->unwatched && seen->pauses) {
+		weir_ceiling_pass(wb, pages_dirtied, state);
+	if (!state->unwatched && state->pauses) {
 		rcu_read_lock();
-		leave(seen);
+		account_pass_end(state);
 		rcu_read_unlock();
 	}
-	if (!seen->unwatched)
-		look_again(seen);
+	if (!state->unwatched)
+		schedule_next_look(state);
 	/* the kernel let it go by the room of the host, which is not its own */
-	if (seen->released)
+	if (state->released)
 		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause,
-						  seen->released_poll);
-	weir_passes_note(seen, wb);
+						  state->released_poll);
+	weir_passes_note(state, wb);
 	return ret;
 }
 
@@ -178,20 +178,20 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 static int charged_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags)
 {
-	struct weir_seen seen = {
+	struct weir_pass_state state = {
 		.css = wb->memcg_css,
 		.async = flags & BDP_ASYNC,
 	};
 
 	if (!weir_acting()) {
-		seen.unwatched = true;
-		return listed_pass(wb, pages_dirtied, flags, &seen);
+		state.unwatched = true;
+		return listed_pass(wb, pages_dirtied, flags, &state);
 	}
-	if (admit(wb, pages_dirtied, &seen)) {
+	if (admit_below_floor(wb, pages_dirtied, &state)) {
 		weir_wake_flusher(wb);
 		return 0;
 	}
-	return listed_pass(wb, pages_dirtied, flags, &seen);
+	return listed_pass(wb, pages_dirtied, flags, &state);
 }
 
 /*

@@ -26,13 +26,13 @@ static atomic_t unseen_in_a_row[2];
  * function and keep another.  Neither floors nor ceilings hold on a strictlimit device:
  * what is not seen there is missed, and proves nothing about others.
  */
-void weir_passes_note(const struct weir_seen *seen, const struct bdi_writeback *wb)
+void weir_passes_note(const struct weir_pass_state *state, const struct bdi_writeback *wb)
 {
-	bool in_cgroup = seen->css->parent;
-	bool by_hook = seen->looks && (seen->memcg_limits || !in_cgroup);
+	bool in_cgroup = state->css->parent;
+	bool by_hook = state->looks && (state->memcg_limits || !in_cgroup);
 	atomic_t *in_a_row = &unseen_in_a_row[in_cgroup];
 
-	if (!by_hook && (seen->unwatched || !weir_acting()))
+	if (!by_hook && (state->unwatched || !weir_acting()))
 		return;
 	if (!by_hook)
 		atomic64_inc(&unseen);

@@ -73,8 +73,8 @@ static u32 recount_some(struct list_head *list, u32 budget)
 		group = list_first_entry(list, struct weir_group, all);
 		/* a pass may be half way through telling: who was a holder is counted */
 		holds = list == &weir_holders ||
-			READ_ONCE(group->told.dirty) +
-				READ_ONCE(group->told.writeback);
+			READ_ONCE(group->reported.dirty) +
+				READ_ONCE(group->reported.writeback);
 		holds = holds && is_floored(group, &spent);
 		spent += SKIP_COST;
 		if (holds) {

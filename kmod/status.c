@@ -28,11 +28,11 @@
 #include <linux/kobject.h>
 #include <linux/sysfs.h>
 
-static const char *state(void)
+static const char *state_name(void)
 {
 	if (weir_off)
 		return "off";
-	if (!weir_needed() && !weir_flushers_any())
+	if (!weir_hooks_needed() && !weir_flushers_any())
 		return "idle";
 	if (!weir_in_effect())
 		return "blind";
@@ -42,7 +42,7 @@ static const char *state(void)
 static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  char *buf)
 {
-	return sysfs_emit(buf, "%s\n", state());
+	return sysfs_emit(buf, "%s\n", state_name());
 }
 
 #define NUMBER(name, value)						\
@@ -61,7 +61,7 @@ NUMBER(beat_age_ms, weir_beat_age_ms());
 NUMBER(limit_bytes, READ_ONCE(weir_pool.host_thresh) << PAGE_SHIFT);
 NUMBER(floors_wanted_bytes, READ_ONCE(weir_pool.floors_wanted) << PAGE_SHIFT);
 NUMBER(floors_bytes, READ_ONCE(weir_pool.floors_total) << PAGE_SHIFT);
-NUMBER(unused_bytes, weir_host().unused << PAGE_SHIFT);
+NUMBER(unused_bytes, weir_host_amendments().unused << PAGE_SHIFT);
 NUMBER(limit_in_force_bytes, weir_host_limits().thresh << PAGE_SHIFT);
 NUMBER(drain_bytes_per_sec, weir_drain_rate() << PAGE_SHIFT);
 NUMBER(drain_limit_bytes, weir_drain_limit() << PAGE_SHIFT);

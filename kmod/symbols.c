@@ -94,7 +94,7 @@ static unsigned long find_lookup(void)
 }
 
 /* Address of a kernel function by its plain name, 0 if it has none. */
-unsigned long weir_symbol(const char *name)
+unsigned long weir_symbol_address(const char *name)
 {
 	return weir_fault_hides(name) ? 0 : static_call(weir_lookup)(name);
 }
@@ -103,7 +103,7 @@ unsigned long weir_symbol(const char *name)
 static unsigned long symbols_required(enum weir_function_id id)
 {
 	const char *name = weir_function_wanted(id)->name;
-	unsigned long address = weir_symbol(name);
+	unsigned long address = weir_symbol_address(name);
 
 	if (!address)
 		pr_err("refusing to load: this kernel has no function %s (inlined, renamed by the compiler, or changed upstream)\n",

@@ -24,7 +24,7 @@
 static DEFINE_MUTEX(switch_lock);
 static enum { LOADING, LOADED, UNLOADING } phase;	/* switch_lock */
 
-static int refuse(const char *why, const char *what)
+static int refuse_tiers(const char *why, const char *what)
 {
 	pr_err("tiers: %s: %s; as before\n", why, what);
 	return -EINVAL;
@@ -36,19 +36,19 @@ static int parse_tier(const char *list, nodemask_t *tier, nodemask_t *before)
 	int err = nodelist_parse(list, *tier);
 
 	if (err && err != -ERANGE)
-		return refuse("not a list of nodes, such as 0-1,3", list);
+		return refuse_tiers("not a list of nodes, such as 0-1,3", list);
 	if (err || !nodes_subset(*tier, node_possible_map))
-		return refuse("this host has no such node", list);
+		return refuse_tiers("this host has no such node", list);
 	if (nodes_empty(*tier))
-		return refuse("a tier has no nodes", *list ? list : "(empty)");
+		return refuse_tiers("a tier has no nodes", *list ? list : "(empty)");
 	if (nodes_intersects(*tier, *before))
-		return refuse("a node is in two tiers", list);
+		return refuse_tiers("a node is in two tiers", list);
 	nodes_or(*before, *before, *tier);
 	return 0;
 }
 
 /* "0-1;2": a last list may end in a semicolon too. */
-static int parse(const char *text, struct weir_tier_nodes *parsed)
+static int parse_tiers(const char *text, struct weir_tier_nodes *parsed)
 {
 	nodemask_t *before = kzalloc(sizeof(*before), GFP_KERNEL);
 	char *copy = kstrdup(text, GFP_KERNEL);
@@ -61,17 +61,17 @@ static int parse(const char *text, struct weir_tier_nodes *parsed)
 	}
 	rest = strim(copy);
 	if (strpbrk(rest, "\n")) {
-		err = refuse("more than one line", "one is wanted");
+		err = refuse_tiers("more than one line", "one is wanted");
 		goto out;
 	}
 	if (strscpy(parsed->text, rest, WEIR_TIERS_TEXT_MAX) < 0) {
-		err = refuse("too long", "less than 256 characters are wanted");
+		err = refuse_tiers("too long", "less than 256 characters are wanted");
 		goto out;
 	}
 	while (!err && rest && *rest) {
 		list = strsep(&rest, ";");
 		if (parsed->count == WEIR_TIERS_MAX)
-			err = refuse("more than 8 tiers", parsed->text);
+			err = refuse_tiers("more than 8 tiers", parsed->text);
 		else
 			err = parse_tier(list, &parsed->tier[parsed->count++],
 					 before);
@@ -82,7 +82,7 @@ out:
 	return err;
 }
 
-static void put(const struct weir_tier_nodes *next)
+static void put_tiers(const struct weir_tier_nodes *next)
 {
 	spin_lock(&weir_lock);
 	if (next)
@@ -100,18 +100,18 @@ static int switch_to(const struct weir_tier_nodes *next)
 
 	if (phase == LOADED && was && !is)
 		weir_tier_files_remove();
-	put(next);
+	put_tiers(next);
 	if (phase == LOADED && is && !was)
 		err = weir_tier_files_create();
 	if (err)
-		put(NULL);
+		put_tiers(NULL);
 	return err;
 }
 
 static int set_tiers(const char *text, const struct kernel_param *param)
 {
 	struct weir_tier_nodes *next = kzalloc(sizeof(*next), GFP_KERNEL);
-	int err = next ? parse(text, next) : -ENOMEM;
+	int err = next ? parse_tiers(text, next) : -ENOMEM;
 
 	mutex_lock(&switch_lock);
 	if (!err)

@@ -159,7 +159,7 @@ static long lru_pages(struct mem_cgroup *memcg, int node)
  * ask, of a tree of any size: so in short turns, without a lock, and until the
  * task that asked is killed.
  */
-static u64 held(struct cgroup_subsys_state *css, const nodemask_t *nodes)
+static u64 pages_held(struct cgroup_subsys_state *css, const nodemask_t *nodes)
 {
 	struct cgroup_subsys_state *pos = NULL, *kept = NULL;
 	unsigned int visits = 0;
@@ -190,8 +190,8 @@ static u64 held(struct cgroup_subsys_state *css, const nodemask_t *nodes)
 }
 
 /* The part of the limits from @css to the root that may lie in tiers 0 to @last. */
-static u64 upto(const struct weir_tiers *tiers, struct cgroup_subsys_state *css,
-		u32 last)
+static u64 budget_upto(const struct weir_tiers *tiers, struct cgroup_subsys_state *css,
+		       u32 last)
 {
 	u64 least = WEIR_UNLIMITED;
 
@@ -231,13 +231,13 @@ static int show_tier_stat(struct seq_file *seq, void *unused)
 	/* any task may read this, of a cgroup of any depth: none waits for it */
 	rcu_read_lock();
 	for (tier = 0; tier < tiers.count; tier++)
-		budget[tier] = upto(&tiers, css, tier);
+		budget[tier] = budget_upto(&tiers, css, tier);
 	rcu_read_unlock();
 	for (tier = 0; tier < tiers.count; tier++) {
 		seq_printf(seq, "tier%u nodes=%*pbl capacity=%llu bytes=%llu budget=",
 			   tier, nodemask_pr_args(&nodes[tier]),
 			   tiers.capacity[tier] << PAGE_SHIFT,
-			   held(css, &nodes[tier]) << PAGE_SHIFT);
+			   pages_held(css, &nodes[tier]) << PAGE_SHIFT);
 		print_pages(seq, budget[tier] == WEIR_UNLIMITED ?
 			    budget[tier] : budget[tier] - above);
 		above = budget[tier];

@@ -5,7 +5,7 @@
  * A ceiling or a floor of a cgroup is about its whole subtree, but exact counts
  * are of one cgroup each (counts.c), and a probe cannot visit a thousand of
  * them.  So every cgroup at or below one with a knob has a group, every group
- * remembers what it last told of its own pages, and each of its passes, writer's
+ * remembers what it last reported of its own pages, and each of its passes, writer's
  * or flusher's, adds what has changed since to the sums of all its ancestors.
  * The beat does the same for every group, five times a second: 200 ms is the
  * aggregation period, and what a sum can miss is what flows in meanwhile from
@@ -19,7 +19,7 @@
  * become its parent's (counts.c): they are still the subtree's.  A new cgroup gets its
  * group in the first pass of one of its tasks (group.c).
  *
- * Example.  A (ceiling 64M) has children B and C.  B told 3,000 pages, C 5,000:
+ * Example.  A (ceiling 64M) has children B and C.  B reported 3,000 pages, C 5,000:
  * A's sum is 8,000.  A writer of B makes a pass and B now holds 3,400: 400 go
  * to B's and A's sum.  Cost: one exact count, and a lock and three additions per
  * level.
@@ -30,7 +30,7 @@
  * Add @change to the sums of @group, under its lock.  What is left in it is for
  * the parent.
  */
-static void add(struct weir_group *group, struct weir_tally *change)
+static void add_change(struct weir_group *group, struct weir_tally *change)
 {
 	u64 floor = READ_ONCE(group->floor);
 	u64 unused = weir_subtree_add(&group->subtree, change, floor,
@@ -40,26 +40,26 @@ static void add(struct weir_group *group, struct weir_tally *change)
 		weir_reserve_note(group, unused);
 }
 
-/* Tell the path that @group holds @own. */
-static void tree_tell(struct weir_group *group, const struct weir_counts *own,
-		      bool leaves)
+/* Report to the path that @group holds @own. */
+static void tree_report(struct weir_group *group, const struct weir_counts *own,
+			bool leaves)
 {
 	struct weir_tally change = {};
 
 	raw_spin_lock(&group->lock);
-	if (!group->left) {
-		change = weir_subtree_change(&group->told, own);
+	if (!group->detached) {
+		change = weir_subtree_change(&group->reported, own);
 		/* read without the lock by recount_some() */
-		WRITE_ONCE(group->told.dirty, own->dirty);
-		WRITE_ONCE(group->told.writeback, own->writeback);
-		group->left = leaves;
-		add(group, &change);
+		WRITE_ONCE(group->reported.dirty, own->dirty);
+		WRITE_ONCE(group->reported.writeback, own->writeback);
+		group->detached = leaves;
+		add_change(group, &change);
 	}
 	raw_spin_unlock(&group->lock);
 	while ((group = group->parent) &&
 	       (change.dirty || change.writeback || change.claim)) {
 		raw_spin_lock(&group->lock);
-		add(group, &change);
+		add_change(group, &change);
 		raw_spin_unlock(&group->lock);
 	}
 }
@@ -71,12 +71,12 @@ void weir_tree_review(struct weir_group *group)
 
 	do {
 		raw_spin_lock(&group->lock);
-		add(group, &change);
+		add_change(group, &change);
 		raw_spin_unlock(&group->lock);
 	} while ((group = group->parent) && change.claim);
 }
 
-/* Tell the path what has changed; returns the cgroup's own pages. */
+/* Report changes to the path; returns the cgroup's own pages. */
 struct weir_counts weir_tree_update(struct weir_group *group)
 {
 	struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
@@ -86,7 +86,7 @@ struct weir_counts weir_tree_update(struct weir_group *group)
 		own = weir_count_unfolded(memcg);
 	else
 		own = weir_count_own(memcg, &group->inherited);
-	tree_tell(group, &own, false);
+	tree_report(group, &own, false);
 	return own;
 }
 
@@ -107,23 +107,23 @@ void weir_tree_inherit(struct weir_group *group, u32 *cost)
  * weir_tree_update() in a pass, at most once between two sleeps: the count costs a read for
  * each possible CPU, and the steps of a pass follow each other in microseconds.
  */
-void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen)
+void weir_tree_fresh(struct weir_group *group, struct weir_pass_state *state)
 {
-	if (seen && seen->counted && seen->counted_switches == current->nvcsw)
+	if (state && state->counted && state->counted_switches == current->nvcsw)
 		return;
 	weir_tree_update(group);
-	if (seen) {
-		seen->counted = true;
-		seen->counted_switches = current->nvcsw;
+	if (state) {
+		state->counted = true;
+		state->counted_switches = current->nvcsw;
 	}
 }
 
 /* Take a group that holds nothing more, or is forgotten, out of the sums for good. */
-void weir_tree_leave(struct weir_group *group)
+void weir_tree_detach(struct weir_group *group)
 {
 	struct weir_counts nothing = {};
 
-	tree_tell(group, &nothing, true);
+	tree_report(group, &nothing, true);
 }
 
 /* Of the subtree's pages, what counts against the group's floor: what floors inside have no room for. */
@@ -133,23 +133,23 @@ u64 weir_tree_claim(const struct weir_group *group)
 }
 
 /*
- * Notes in @seen which knobs are on the path of @group, NULL if there is none,
+ * Notes in @state which knobs are on the path of @group, NULL if there is none,
  * for all steps of a pass until its task sleeps: one walk.  Returns the next
  * group with a floor, or NULL.
  */
-struct weir_group *weir_tree_survey(struct weir_group *group, struct weir_seen *seen)
+struct weir_group *weir_tree_survey(struct weir_group *group, struct weir_pass_state *state)
 {
 	struct weir_group *floored = NULL;
 
-	seen->surveyed = true;
-	seen->surveyed_switches = current->nvcsw;
-	seen->capped = false;
+	state->surveyed = true;
+	state->surveyed_switches = current->nvcsw;
+	state->capped = false;
 	for (; group; group = group->parent) {
 		if (!floored && READ_ONCE(group->floor))
 			floored = group;
-		seen->capped |= weir_group_has_ceiling(group);
+		state->capped |= weir_group_has_ceiling(group);
 	}
-	seen->floored = floored;
+	state->floored = floored;
 	return floored;
 }
 

@@ -63,7 +63,7 @@ static inline bool weir_flushers_acting(void)
 
 /* symbols.c: functions the kernel does not export, called directly */
 int weir_symbols_find(unsigned long *at);
-unsigned long weir_symbol(const char *name);
+unsigned long weir_symbol_address(const char *name);
 unsigned long weir_ftrace_location(unsigned long address);
 int weir_add_files(struct cftype *files);
 int weir_remove_files(struct cftype *files);
@@ -92,10 +92,10 @@ int weir_hooks_arm(void);
 void weir_sync_hook_want(void);
 bool weir_writepages_hooked(void);
 int weir_writepages_hook(void);
-extern bool weir_leaving;
+extern bool weir_unloading;
 void weir_hooks_disarm(void);
 void weir_hooks_close(void);
-void weir_hooks_drain(void (*show)(void));
+void weir_hooks_quiesce(void (*show)(void));
 void weir_hooks_remove(void);
 bool weir_hooks_armed(void);
 u64 weir_hooks_misfit(void);
@@ -221,11 +221,11 @@ struct weir_group {
 	struct weir_group *parent;	/* NULL below the root */
 	u32 children;			/* groups whose parent this is */
 	raw_spinlock_t lock;			/* up to next_device */
-	bool left;				/* tells its path nothing more */
+	bool detached;			/* reports nothing more to its path */
 	struct weir_inherited inherited;
 	enum weir_pages_are pages_are;	/* of a removed cgroup, once reparented */
-	/* own pages as last told to the path, and what the subtree told */
-	struct weir_counts told;
+	/* own pages as last reported to the path, and what the subtree reported */
+	struct weir_counts reported;
 	struct weir_subtree subtree;
 	s64 credit;			/* of a floor, for all it covers: policy/credit.c */
 	struct weir_device devices[WEIR_DEVICES];
@@ -267,7 +267,7 @@ extern unsigned int weir_knob_count;	/* groups with any knob; weir_lock */
 int weir_group_make(struct cgroup_subsys_state *css);
 struct weir_group *weir_group_make_in_pass(struct cgroup_subsys_state *css);
 void weir_group_knobs_changed(struct weir_group *group, bool had);
-void weir_groups_stay(void);
+void weir_groups_restart_walk(void);
 void weir_groups_walk(u32 budget);
 void weir_groups_drop_all(void);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
@@ -377,7 +377,7 @@ void weir_device_exit(void);
  * Kept across sleeps, so no pointer in it but the css, which the pass's wb
  * holds.
  */
-struct weir_seen {
+struct weir_pass_state {
 	struct hlist_node node;		/* in events.c's table */
 	struct task_struct *task;
 	struct cgroup_subsys_state *css;
@@ -412,12 +412,12 @@ struct weir_seen {
 
 /* tree.c: what a subtree holds */
 struct weir_counts weir_tree_update(struct weir_group *group);
-void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen);
+void weir_tree_fresh(struct weir_group *group, struct weir_pass_state *state);
 void weir_tree_inherit(struct weir_group *group, u32 *cost);
 void weir_tree_review(struct weir_group *group);
-void weir_tree_leave(struct weir_group *group);
+void weir_tree_detach(struct weir_group *group);
 u64 weir_tree_claim(const struct weir_group *group);
-struct weir_group *weir_tree_survey(struct weir_group *group, struct weir_seen *seen);
+struct weir_group *weir_tree_survey(struct weir_group *group, struct weir_pass_state *state);
 
 /* The pages of the subtree, the cgroup itself included. */
 static inline struct weir_counts weir_tree_counts(const struct weir_group *group)
@@ -429,9 +429,9 @@ static inline struct weir_counts weir_tree_counts(const struct weir_group *group
 }
 
 /* Does that still hold? */
-static inline bool weir_tree_surveyed(const struct weir_seen *seen)
+static inline bool weir_tree_surveyed(const struct weir_pass_state *state)
 {
-	return seen->surveyed && seen->surveyed_switches == current->nvcsw;
+	return state->surveyed && state->surveyed_switches == current->nvcsw;
 }
 
 struct weir_group *weir_tree_floored(struct weir_group *group);
@@ -455,9 +455,9 @@ int weir_events_find(void);
 int weir_events_arm(void);
 void weir_events_disarm(void);
 void weir_events_show(void);
-struct weir_seen *weir_events_seen(void);
-void weir_events_enter(struct weir_seen *seen);
-void weir_events_leave(struct weir_seen *seen);
+struct weir_pass_state *weir_events_current(void);
+void weir_events_list(struct weir_pass_state *state);
+void weir_events_unlist(struct weir_pass_state *state);
 void weir_events_admit(struct weir_group *group, struct bdi_writeback *wb,
 		       const struct weir_floor_pass *pass, u64 pages);
 
@@ -495,8 +495,8 @@ static inline void weir_tier_remove(void) { }
 
 /* host.c: the host's limits as passes find them */
 void weir_reserve_note(struct weir_group *group, u64 unused);
-u64 weir_unused(void);
-struct weir_drain_host weir_host(void);
+u64 weir_unused_pages(void);
+struct weir_drain_host weir_host_amendments(void);
 struct weir_limits weir_host_limits(void);
 void weir_wake_flusher(struct bdi_writeback *wb);
 
@@ -522,7 +522,7 @@ struct weir_proof {
 
 extern struct weir_proof weir_proof;
 int weir_limits_prove(u64 *thresh, u64 *bg_thresh);
-void weir_passes_note(const struct weir_seen *seen, const struct bdi_writeback *wb);
+void weir_passes_note(const struct weir_pass_state *state, const struct bdi_writeback *wb);
 u64 weir_passes_unseen(void);
 
 /* the host's, seen at the last proof, and its smoothed limit pulled down */
@@ -582,9 +582,9 @@ static inline u32 weir_weight_portion(const struct weir_group *group) { return 0
 int weir_sync_wait(struct address_space *mapping);
 
 /* floor.c: what a writer's pass finds under the floors of its path */
-struct weir_floor_pass weir_floor_look(struct weir_group *group,
-				       struct bdi_writeback *wb,
-				       struct weir_seen *seen);
+struct weir_floor_pass weir_floor_for_pass(struct weir_group *group,
+					   struct bdi_writeback *wb,
+					   struct weir_pass_state *state);
 
 /* at_return.c: waits of tasks that hold nothing, at their return to user mode */
 enum { WEIR_DEBT_BANDWIDTH, WEIR_DEBT_CEILING, WEIR_DEBTS };
@@ -652,10 +652,10 @@ void weir_ceiling_past(struct bdi_writeback *wb, u64 pages);
  * where ceilings were left out, for that.
  */
 static inline void weir_ceiling_pass(struct bdi_writeback *wb, u64 pages,
-				     const struct weir_seen *seen)
+				     const struct weir_pass_state *state)
 {
-	if (seen->uncapped || (seen->cgroup_limits && seen->dirty >= seen->thresh &&
-			       !seen->released))
+	if (state->uncapped || (state->cgroup_limits && state->dirty >= state->thresh &&
+				!state->released))
 		weir_ceiling_past(wb, pages);
 }
 
@@ -684,14 +684,14 @@ void weir_beat_now(void);
 /* evaluate.c: floors and ceilings evaluated live */
 extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
 extern unsigned int weir_floor_count;	/* their number; weir_lock */
-void weir_evaluate(struct weir_group *group);
+void weir_group_evaluate(struct weir_group *group);
 void weir_floor_evaluate(struct weir_group *group);
 void weir_floors_evaluate(void);
 
 /* beat.c: arming by need, heartbeat */
 int weir_beat_create(void);
 void weir_beat_remove(void);
-bool weir_needed(void);
+bool weir_hooks_needed(void);
 bool weir_in_effect(void);
 u64 weir_beat_age_ms(void);
 
@@ -701,13 +701,13 @@ void weir_status_remove(void);
 
 /* faults.c, for tests only */
 #ifdef WEIR_FAULTS
-bool weir_fault(void);
+bool weir_fault_loses(void);
 bool weir_fault_stalls(void);
 bool weir_fault_hides(const char *name);
 void weir_fault_rename(void *blob, size_t size);
 struct cftype *weir_fault_files(void);
 #else
-static inline bool weir_fault(void) { return false; }
+static inline bool weir_fault_loses(void) { return false; }
 static inline bool weir_fault_stalls(void) { return false; }
 static inline bool weir_fault_hides(const char *name) { return false; }
 static inline void weir_fault_rename(void *blob, size_t size) { }

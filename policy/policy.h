@@ -254,10 +254,10 @@ struct weir_subtree {
 	weir_s64 dirty;
 	weir_s64 writeback;
 	weir_s64 claim;
-	weir_s64 beyond;	/* of the claims, what the parent was told */
+	weir_s64 beyond;	/* of the claims, those reported to the parent */
 };
 
-struct weir_tally weir_subtree_change(const struct weir_counts *told,
+struct weir_tally weir_subtree_change(const struct weir_counts *reported,
 				      const struct weir_counts *own);
 weir_u64 weir_subtree_add(struct weir_subtree *subtree, struct weir_tally *change,
 			  weir_u64 floor, weir_u64 foreign);

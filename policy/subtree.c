@@ -2,31 +2,31 @@
 /*
  * The pages of a subtree, summed up one level at a time.
  *
- * Model.  Each cgroup tells its path what has changed of its own pages since it
- * told last.  So a sum is what the cgroups of the subtree last told, in whatever
+ * Model.  Each cgroup reports to its path what has changed of its own pages since its
+ * last report.  So a sum is what the cgroups of the subtree last reported, in whatever
  * order they did.
  *
  * Pages that claim a floor go up with them.  A page claims the nearest floor from
  * its cgroup upwards.  A floor takes what it has room for out of the sum, and what
  * is beyond claims the next one (reserve.c), so that no page counts against two.
- * What a level tells its parent of claims is how much that has changed.  It depends
+ * What a level reports to its parent of claims is how much that has changed.  It depends
  * on the order in which changes are summed up, so the caller changes one level at
  * a time, under the level's lock.
  *
  * Example.  A has a floor of 6,000 pages and children B and C; B has a floor of
- * 3,100.  B tells 3,400 pages, C 5,000: A's sum is 8,400.  300 of B's claim A's
+ * 3,100.  B reports 3,400 pages, C 5,000: A's sum is 8,400.  300 of B's claim A's
  * floor with C's 5,000: 700 of it are unused.  When B cleans 1,000, A's sum is 7,400
  * and its claims fall by 300 only.
  */
 #include "policy.h"
 
-/* The change that a cgroup is to tell its path: it told @told last, and holds @own. */
-struct weir_tally weir_subtree_change(const struct weir_counts *told,
+/* The change that a cgroup is to report to its path: @reported was the last, it holds @own. */
+struct weir_tally weir_subtree_change(const struct weir_counts *reported,
 				      const struct weir_counts *own)
 {
 	struct weir_tally change = {
-		.dirty = (weir_s64)(own->dirty - told->dirty),
-		.writeback = (weir_s64)(own->writeback - told->writeback),
+		.dirty = (weir_s64)(own->dirty - reported->dirty),
+		.writeback = (weir_s64)(own->writeback - reported->writeback),
 	};
 
 	change.claim = change.dirty + change.writeback;
