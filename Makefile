@@ -182,7 +182,7 @@ arm64: setup ## build the command for arm64 guests, --kernel debian:6.12:cloud:a
 proof-arm64: arm64 ## run the module's tests and the demo in arm64 guests (half an hour)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 arm64:: a_kernel_without_arguments
 
-deb: ## build Debian packages: weir, and weir-dkms with the module's source (FOR=arm64: from here for arm64)
+deb: ## build Debian packages: weir, weir-bench, and weir-dkms with the module's source (FOR=arm64: from here for arm64)
 	@tools/setup.sh deb
 	$(if $(filter-out $(shell uname -m),$(MACHINE)),@tools/setup.sh $(FOR))
 	rm -rf $(DEB_DIR)
@@ -217,9 +217,9 @@ nri: ## build weir-nri, which gives pods of Kubernetes their knobs, and weir-nod
 	cd nri && $(GO_BUILD) -o $(KUBE_DIR)/programs/weir-nri .
 	cd nri && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(KUBE_DIR)/programs/weir-node ./weir-node
 
-chart-images: build nri ## make the images of charts/weir, target/kubernetes/weir.tar and weir-module.tar (PREBUILT=DIRECTORY of RELEASE/weir.ko, SUITE=trixie)
+chart-images: static nri ## make the images of charts/weir, target/kubernetes/weir.tar and weir-module.tar (PREBUILT=DIRECTORY of RELEASE/weir.ko, SUITE=trixie)
 	@tools/setup.sh system
-	cp $(BINARY) $(KUBE_DIR)/programs
+	cp $(STATIC_DIR)/weir $(KUBE_DIR)/programs
 	charts/images.sh $(KUBE_DIR) $(VERSION) $(KUBE_DIR)/programs $(PREBUILT)
 
 manifests: ## render charts/weir to charts/manifests
@@ -247,21 +247,30 @@ test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a De
 	charts/render.sh --guest $(KUBE_DIR)/payload
 	WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-7200} packaging/run.sh $(KUBE_DIR)/payload $${WEIR_SUITE:-trixie} packaging/kubernetes
 
-# The command and its manual alone, as in the package.
-install-command: build
-	install -D -m 755 $(BINARY) $(BIN_DIR)/weir
-	tools/man.sh $(MAN_DIR)
+# The command of a node and its manual alone, as in the package weir.
+install-command: static
+	install -D -m 755 $(STATIC_DIR)/weir $(BIN_DIR)/weir
+	tools/man.sh $(MAN_DIR) node
 	install -D -m 644 packaging/completions/weir.bash $(SHARE_DIR)/bash-completion/completions/weir
 	install -D -m 644 packaging/completions/_weir $(SHARE_DIR)/zsh/vendor-completions/_weir
 	install -D -m 644 packaging/completions/weir.fish $(SHARE_DIR)/fish/vendor_completions.d/weir.fish
 
-install: install-command kmod ## install command, man page and module (PREFIX, DESTDIR, KDIR)
+# The same of the bench, as in the package weir-bench.
+install-bench: build
+	install -D -m 755 $(BINARY) $(BIN_DIR)/weir-bench
+	tools/man.sh $(MAN_DIR) bench
+	install -D -m 644 packaging/completions/weir-bench.bash $(SHARE_DIR)/bash-completion/completions/weir-bench
+	install -D -m 644 packaging/completions/_weir-bench $(SHARE_DIR)/zsh/vendor-completions/_weir-bench
+	install -D -m 644 packaging/completions/weir-bench.fish $(SHARE_DIR)/fish/vendor_completions.d/weir-bench.fish
+
+install: install-command install-bench kmod ## install both commands, man pages and module (PREFIX, DESTDIR, KDIR)
 	install -D -m 644 kmod/weir.ko $(MODULE_DIR)/weir.ko
 	$(if $(DESTDIR),,depmod $(KRELEASE))
 
 uninstall: ## remove what install put in place
-	rm -f $(BIN_DIR)/weir $(MAN_DIR)/weir.1 $(MAN_DIR)/weir-*.1 $(MODULE_DIR)/weir.ko
+	rm -f $(BIN_DIR)/weir $(BIN_DIR)/weir-bench $(MAN_DIR)/weir.1 $(MAN_DIR)/weir-*.1 $(MODULE_DIR)/weir.ko
 	rm -f $(SHARE_DIR)/bash-completion/completions/weir $(SHARE_DIR)/zsh/vendor-completions/_weir $(SHARE_DIR)/fish/vendor_completions.d/weir.fish
+	rm -f $(SHARE_DIR)/bash-completion/completions/weir-bench $(SHARE_DIR)/zsh/vendor-completions/_weir-bench $(SHARE_DIR)/fish/vendor_completions.d/weir-bench.fish
 	$(if $(DESTDIR),,depmod $(KRELEASE))
 
 clean: ## remove what was built; the lab's downloads in .cache stay
@@ -269,4 +278,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

@@ -17,10 +17,11 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Runs the subcommand; `command` is the whole of weir.
+/// Runs the subcommand; `command` is all that this program shows.
 pub fn run(args: &Args, mut command: Command) -> Result<ExitCode> {
     let mut script = Vec::new();
-    generate(args.shell, &mut command, "weir", &mut script);
+    let name = command.get_name().to_owned();
+    generate(args.shell, &mut command, name, &mut script);
     output::print(String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }

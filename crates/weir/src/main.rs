@@ -41,6 +41,8 @@ mod twin;
 #[cfg(feature = "bench")]
 mod twin_record;
 
+#[cfg(feature = "bench")]
+use clap::FromArgMatches;
 use clap::{CommandFactory, Parser};
 use config::problem::Problems;
 use std::process::ExitCode;
@@ -65,9 +67,20 @@ enum Cli {
     Completions(completions::Args),
 }
 
+/// The command line as this binary has it: of `weir-bench`, what packages call a binary with the
+/// bench, the bench alone is shown.
+fn shown_command() -> clap::Command {
+    let command = Cli::command();
+    #[cfg(feature = "bench")]
+    if bench::is_own_program() {
+        return bench::show_alone(command);
+    }
+    command
+}
+
 #[cfg(feature = "bench")]
 fn parse() -> Cli {
-    Cli::parse()
+    Cli::from_arg_matches(&shown_command().get_matches()).unwrap_or_else(|error| error.exit())
 }
 
 #[cfg(not(feature = "bench"))]
@@ -77,11 +90,8 @@ fn parse() -> Cli {
 
 fn main() -> ExitCode {
     #[cfg(feature = "bench")]
-    {
-        let name = std::env::args_os().next().unwrap_or_default();
-        if let Some(status) = bench::run_as(std::path::Path::new(&name).file_name()) {
-            return status;
-        }
+    if let Some(status) = bench::run_as_program() {
+        return status;
     }
     let done = match parse() {
         #[cfg(feature = "bench")]
@@ -102,7 +112,7 @@ fn main() -> ExitCode {
         Cli::Record(args) => record::record(&args),
         Cli::Report(args) => report::run(&args),
         Cli::Agent(args) => agent::run(*args),
-        Cli::Completions(args) => completions::run(&args, Cli::command()),
+        Cli::Completions(args) => completions::run(&args, shown_command()),
     };
     done.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {

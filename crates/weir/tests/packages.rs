@@ -2,6 +2,8 @@
 //! debian/ keeps up with the tree, and the tree with Debian. What the packages do is tested by
 //! `make test-containers`.
 
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 fn read(path: &str) -> String {
@@ -55,8 +57,10 @@ fn no_dependency_asks_for_a_newer_rust_than_debian_has() {
     assert_eq!(newer, Vec::<String>::new());
 }
 
-fn weir(args: &[&str]) -> String {
+/// Output of the built binary where it is started as `program`, which packages install.
+fn output_of(program: &str, args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .arg0(program)
         .args(args)
         .output()
         .expect("runs");
@@ -64,9 +68,9 @@ fn weir(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Names of weir's commands, by its help.
-fn commands() -> Vec<String> {
-    let help = weir(&["--help"]);
+/// Names of a program's commands, by its help.
+fn commands(program: &str) -> Vec<String> {
+    let help = output_of(program, &["--help"]);
     let list = help.split("Commands:\n").nth(1).expect("a list");
     let lines = list.split("\n\n").next().into_iter().flat_map(str::lines);
     let names = lines.filter_map(|line| line.split_whitespace().next());
@@ -76,21 +80,24 @@ fn commands() -> Vec<String> {
 
 #[test]
 fn each_shell_completes_each_command() {
-    for (shell, file) in [
-        ("bash", "weir.bash"),
-        ("zsh", "_weir"),
-        ("fish", "weir.fish"),
-    ] {
-        let script = weir(&["completions", shell]);
-        for command in commands() {
-            assert!(script.contains(&command), "{shell}: {command}");
+    for program in ["weir", "weir-bench"] {
+        let commands = commands(program);
+        for (shell, file) in [
+            ("bash", format!("{program}.bash")),
+            ("zsh", format!("_{program}")),
+            ("fish", format!("{program}.fish")),
+        ] {
+            let script = output_of(program, &["completions", shell]);
+            for command in &commands {
+                assert!(script.contains(command), "{shell}: {command}");
+            }
+            let loads = read(&format!("packaging/completions/{file}"));
+            assert!(
+                loads.contains(&format!("{program} completions {shell}")),
+                "{file}"
+            );
+            assert!(read("Makefile").contains(&format!("packaging/completions/{file}")));
         }
-        let loads = read(&format!("packaging/completions/{file}"));
-        assert!(
-            loads.contains(&format!("weir completions {shell}")),
-            "{file}"
-        );
-        assert!(read("Makefile").contains(&format!("packaging/completions/{file}")));
     }
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_weir"));
     let path = format!(
@@ -109,22 +116,61 @@ fn each_shell_completes_each_command() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "--knob\n");
 }
 
-#[test]
-fn each_command_has_a_man_page() {
+/// Pages that `tools/man.sh` writes with this argument, by their names.
+fn man_pages(of: &[&str]) -> BTreeMap<String, String> {
     let directory = tempfile::tempdir().expect("made");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/man.sh");
-    let made = Command::new(script).arg(directory.path()).status();
+    let made = Command::new(script).arg(directory.path()).args(of).status();
     assert!(made.expect("runs").success());
-    let pages = std::fs::read_dir(directory.path()).expect("there").count();
-    // And weir.1 itself.
-    assert_eq!(pages, commands().len() + 1);
-    for command in commands() {
-        let page = directory.path().join(format!("weir-{command}.1"));
-        let text = std::fs::read_to_string(page).unwrap_or_else(|why| panic!("{command}: {why}"));
-        let head = format!(".TH WEIR-{} 1", command.to_uppercase());
-        assert!(text.starts_with(&head), "{command}: {text:.60}");
-        assert!(text.contains(".SH DESCRIPTION\n") && text.ends_with(".BR weir (1)\n"));
+    let entries = std::fs::read_dir(directory.path()).expect("there");
+    let entries = entries.map(|entry| entry.expect("readable"));
+    entries
+        .map(|entry| {
+            let text = std::fs::read_to_string(entry.path()).expect("text");
+            (entry.file_name().to_string_lossy().into_owned(), text)
+        })
+        .collect()
+}
+
+fn assert_pages(pages: &BTreeMap<String, String>, program: &str, commands: &[String]) {
+    // And the program's own.
+    assert_eq!(pages.len(), commands.len() + 1);
+    assert!(pages[&format!("{program}.1")].contains(".TH WEIR"));
+    for command in commands {
+        let text = &pages[&format!("{program}-{command}.1")];
+        let name = format!("{program}-{command}");
+        assert!(
+            text.starts_with(&format!(".TH {} 1", name.to_uppercase())),
+            "{text:.60}"
+        );
+        let ends = text.ends_with(&format!(".BR {program} (1)\n"));
+        assert!(text.contains(".SH DESCRIPTION\n") && ends, "{command}");
     }
+}
+
+#[test]
+fn each_command_has_a_man_page() {
+    let all = commands("weir");
+    assert_pages(&man_pages(&[]), "weir", &all);
+    // Those that a node has, too, are on its pages.
+    let is_nodes = |name: &String| ["completions", "doctor"].contains(&name.as_str());
+    let bench = commands("weir-bench");
+    let bench: Vec<String> = bench.into_iter().filter(|name| !is_nodes(name)).collect();
+    let pages = man_pages(&["bench"]);
+    assert_pages(&pages, "weir-bench", &bench);
+    for (name, text) in &pages {
+        for command in &bench {
+            assert!(
+                !text.contains(&format!("weir {command}")),
+                "{name}: {command}"
+            );
+        }
+    }
+    let node: Vec<String> = all
+        .into_iter()
+        .filter(|name| !bench.contains(name))
+        .collect();
+    assert_pages(&man_pages(&["node"]), "weir", &node);
 }
 
 /// Files below a folder that end in `.md`.

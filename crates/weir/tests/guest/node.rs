@@ -107,7 +107,7 @@ fn is_documented(folder: &Path) {
     for command in BENCH {
         let said = output(Command::new(&weir).args([command, "--on", "lab", "x"]));
         let words = format!(
-            "weir: `weir {command}` is not in this binary, which holds what a node needs: it is in the package weir, and ./weir {command} in weir's source tree\n"
+            "weir: `weir {command}` is not in this binary, which holds what a node needs: it is `weir-bench {command}` of the package weir-bench, and ./weir {command} in weir's source tree\n"
         );
         assert_eq!(said, (Some(2), String::new(), words));
     }
