@@ -3,7 +3,7 @@
 
 use crate::protocol::{DISK_MODULE_PATH, GuestConfig, SUBMIT_MODULE_PATH};
 use anyhow::{Context, Result};
-use runner::disks::{encrypt, format, map, mount, shape_queue};
+use runner::disks::{encrypt_device, format_device, map_device, mount_disk, shape_queue};
 use runner::system::{CGROUP_ROOT, run};
 use runner::{Channel, Disk, Site};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub fn prepare_disks(config: &GuestConfig, channel: &Channel) -> Result<Site> {
             shape_queue(&device, bandwidth).with_context(|| format!("disk {}", disk.name))?;
         }
         if disk.encrypted {
-            device = encrypt(&device, &disk.name)
+            device = encrypt_device(&device, &disk.name)
                 .with_context(|| format!("encrypting disk {}", disk.name))?;
         }
         if let Some(bandwidth) = disk.submit_bandwidth {
@@ -45,11 +45,11 @@ pub fn prepare_disks(config: &GuestConfig, channel: &Channel) -> Result<Site> {
         std::os::unix::fs::symlink(&device, &link)
             .with_context(|| format!("linking {}", link.display()))?;
         if let Some(filesystem) = disk.filesystem {
-            channel.stage(format!("mkfs {}", disk.name));
+            channel.send_stage(format!("mkfs {}", disk.name));
             let directory = Path::new("/mnt").join(&disk.name);
-            format(&device, filesystem)
+            format_device(&device, filesystem)
                 .and_then(|()| {
-                    mount(
+                    mount_disk(
                         &device,
                         &directory,
                         filesystem,
@@ -75,7 +75,7 @@ fn stack_costly_device(device: &Path, name: &str, bandwidth: u64) -> Result<Path
         run(Command::new("insmod").arg(SUBMIT_MODULE_PATH).arg("free=Y"))?;
     }
     let target = format!("weir_submit {} {bandwidth}", device.display());
-    map(device, &format!("{name}-submit"), &target)
+    map_device(device, &format!("{name}-submit"), &target)
 }
 
 /// Gives the guest's own disks the speed they are to have.

@@ -88,14 +88,14 @@ fn run_agent() {
     channel.send(&Event::Boot {
         release: runner::system::kernel_release(),
     });
-    channel.watch();
+    channel.start_heartbeat();
     if let Err(error) = run_work(&channel) {
         channel.send(&Event::Problem {
             text: format!("{error:#}"),
             failed: false,
         });
     }
-    channel.send(&klog::scan(&mut Log::whole(), 0));
+    channel.send(&klog::scan_log(&mut Log::from_start(), 0));
     channel.send(&Event::End);
 }
 
@@ -138,7 +138,7 @@ struct Guest<'a> {
 
 impl Machine for Guest<'_> {
     fn load_module(&self) -> Result<()> {
-        self.channel.stage("insmod weir.ko");
+        self.channel.send_stage("insmod weir.ko");
         runner::system::run(Command::new("insmod").arg(MODULE_PATH)).map_err(|error| {
             anyhow!(
                 "the module refused to load: {error:#}; the kernel log says: {}",
@@ -155,7 +155,7 @@ impl Machine for Guest<'_> {
 
 /// The module's latest lines in the kernel log.
 fn module_log() -> String {
-    let messages = Log::whole().messages().unwrap_or_default();
+    let messages = Log::from_start().read_messages().unwrap_or_default();
     let own: Vec<_> = messages
         .into_iter()
         .filter(|message| message.starts_with("weir:"))

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use nix::mount::{MsFlags, mount};
-use runner::system::{CGROUP_ROOT, enable, run};
+use runner::system::{CGROUP_ROOT, enable_controllers, run};
 use std::path::Path;
 use std::process::Command;
 
@@ -47,7 +47,7 @@ pub fn mount_all() -> Result<()> {
     // the log is the console's.
     std::fs::write("/proc/sys/kernel/printk", "7").context("raising the console's log level")?;
     let controllers = CONTROLLERS.map(str::to_owned).into();
-    enable(Path::new(CGROUP_ROOT), &controllers)
+    enable_controllers(Path::new(CGROUP_ROOT), &controllers)
 }
 
 /// Directories under /proc and /sys exist already and cannot be made.

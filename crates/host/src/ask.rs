@@ -56,7 +56,7 @@ pub fn changes(host: &Host, request: &Request) -> Vec<String> {
         lines.push(format!(
             "disk {}: a network block device of this machine's memory ({}, module {}){encrypted}",
             made.name,
-            disks::kind(made.filesystem),
+            disks::kernel_name(made.filesystem),
             disk::DRIVER
         ));
     }

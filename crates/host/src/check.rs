@@ -5,7 +5,7 @@ use crate::{disk, has_module, modules, mounts, worker};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::geteuid;
 use runner::disks;
-use runner::system::{CGROUP_ROOT, meminfo};
+use runner::system::{CGROUP_ROOT, read_meminfo};
 use scenario::executor::Refusal;
 use scenario::model::{Arm, Filesystem, Scenario};
 use scenario::place::{self, Place};
@@ -112,7 +112,7 @@ fn host(scenario: &Scenario, refused: &mut Refusals) {
         );
     }
     // The kernel keeps some of what is installed for itself.
-    let memory = meminfo("MemTotal:").unwrap_or(0);
+    let memory = read_meminfo("MemTotal:").unwrap_or(0);
     if scenario.host.memory_bytes / 8 * 7 > memory {
         refused.key(
             "host.memory",
@@ -173,7 +173,7 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
             }
         }
     }
-    let available = meminfo("MemAvailable:").unwrap_or(0);
+    let available = read_meminfo("MemAvailable:").unwrap_or(0);
     if memory > available {
         refused.machine(format!(
             "disks of {} MiB would be made in memory, of which {} MiB are available: give some by --disk NAME=DIRECTORY, or a smaller `size`",
@@ -185,8 +185,8 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
 
 /// A disk that is made here.
 fn made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals) {
-    let kind = disks::kind(disk.filesystem);
-    let Some((program, _)) = disks::mkfs(disk.filesystem) else {
+    let kind = disks::kernel_name(disk.filesystem);
+    let Some((program, _)) = disks::mkfs_command(disk.filesystem) else {
         return;
     };
     let mut lacks = |what: String| refused.key(format!("disk[{index}]"), what);
@@ -247,7 +247,7 @@ fn given_disk(
     let Some(mount) = mounts::of(directory) else {
         return cannot("name", format!("{at} is on no mount"));
     };
-    let kind = disks::kind(disk.filesystem);
+    let kind = disks::kernel_name(disk.filesystem);
     if mount.kind != kind {
         cannot(
             "filesystem",

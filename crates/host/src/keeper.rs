@@ -48,7 +48,7 @@ fn run(channel: &Channel) -> Result<()> {
     let Some(lock) = Lock::take(false)? else {
         bail!("another `weir run --on host` goes on here: one at a time");
     };
-    let (mut log, taint) = (Log::from_now(), klog::taint());
+    let (mut log, taint) = (Log::from_now(), klog::kernel_taint());
     let keeper = Pid::this();
     // SAFETY: this process has no other thread.
     let worker = match unsafe { fork() }.context("starting the worker")? {
@@ -75,9 +75,9 @@ fn run(channel: &Channel) -> Result<()> {
             failed: false,
         });
     }
-    channel.stage("putting everything back");
+    channel.send_stage("putting everything back");
     let cleaned = clean::clean(lock);
-    channel.send(&klog::scan(&mut log, taint));
+    channel.send(&klog::scan_log(&mut log, taint));
     cleaned
 }
 

@@ -22,7 +22,7 @@ pub fn work(config: &RunConfig, channel: &Channel) {
     channel.send(&Event::Boot {
         release: system::kernel_release(),
     });
-    channel.watch();
+    channel.start_heartbeat();
     if let Err(error) = run(config, channel) {
         channel.send(&Event::Problem {
             text: format!("{error:#}"),
@@ -47,7 +47,7 @@ fn run(config: &RunConfig, channel: &Channel) -> Result<()> {
         let place = match config.disks.get(&disk.name) {
             Some(directory) => given(directory),
             None => {
-                channel.stage(format!("mkfs {}", disk.name));
+                channel.send_stage(format!("mkfs {}", disk.name));
                 let new = Made::new(disk.size_bytes, disk.write_bandwidth, disk.read_bandwidth);
                 new.and_then(|new| {
                     let place = mount(disk, &new.device);
@@ -123,7 +123,7 @@ pub(crate) fn sysctl(name: &str) -> PathBuf {
 pub(crate) fn missing_controllers(scenario: &Scenario) -> BTreeSet<String> {
     let enabled = fs::read_to_string(Path::new(CGROUP_ROOT).join("cgroup.subtree_control"));
     let enabled = enabled.unwrap_or_default();
-    let mut wanted = system::controllers(&scenario.cgroups);
+    let mut wanted = system::needed_controllers(&scenario.cgroups);
     wanted.retain(|name| !enabled.split_whitespace().any(|other| other == name));
     wanted
 }
@@ -137,15 +137,15 @@ fn enable_controllers(scenario: &Scenario) -> Result<()> {
             value: format!("-{controller}"),
         })?;
     }
-    let wanted = system::controllers(&scenario.cgroups);
-    system::enable(root, &wanted)?;
+    let wanted = system::needed_controllers(&scenario.cgroups);
+    system::enable_controllers(root, &wanted)?;
     fs::create_dir(CGROUP).with_context(|| format!("making the cgroup {CGROUP}"))?;
-    system::enable(Path::new(CGROUP), &wanted)
+    system::enable_controllers(Path::new(CGROUP), &wanted)
 }
 
 /// Puts what the scenario says on a block device, and mounts it.
 fn mount(disk: &scenario::model::Disk, device: &Path) -> Result<Disk> {
-    let kind = disks::kind(disk.filesystem);
+    let kind = disks::kernel_name(disk.filesystem);
     if !has_filesystem(kind) {
         modules::need(kind)?;
     }
@@ -154,11 +154,11 @@ fn mount(disk: &scenario::model::Disk, device: &Path) -> Result<Disk> {
         for module in disks::ENCRYPTION {
             modules::need(module)?;
         }
-        device = disks::encrypt(&device, &format!("weir-run-{}", disk.name))?;
+        device = disks::encrypt_device(&device, &format!("weir-run-{}", disk.name))?;
     }
-    disks::format(&device, disk.filesystem)?;
+    disks::format_device(&device, disk.filesystem)?;
     let directory = Path::new(RUN).join("mnt").join(&disk.name);
-    disks::mount(
+    disks::mount_disk(
         &device,
         &directory,
         disk.filesystem,
@@ -225,7 +225,7 @@ impl Machine for Here<'_> {
         let Some(module) = &self.config.module else {
             bail!("weir is not loaded any more, and no module was given to load");
         };
-        self.channel.stage("loading weir.ko");
+        self.channel.send_stage("loading weir.ko");
         ledger::add(&Entry::Unload {
             module: "weir".into(),
         })?;

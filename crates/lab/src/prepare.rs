@@ -125,7 +125,7 @@ pub fn work(
             .iter()
             .filter_map(|disk| disk.filesystem)
             .filter(|filesystem| *filesystem != Filesystem::Swap)
-            .map(|filesystem| runner::disks::kind(filesystem).to_owned()),
+            .map(|filesystem| runner::disks::kernel_name(filesystem).to_owned()),
     );
     names.retain(|name| modules.has(name));
     let config = GuestConfig {

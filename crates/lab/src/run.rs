@@ -16,7 +16,7 @@ use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use anyhow::{Context, Result, anyhow, bail};
 use guest::protocol::{Event, GuestDisk, Work};
-use runner::system::meminfo;
+use runner::system::read_meminfo;
 use scenario::executor::{self, Executor, Progress, Refusal, Request, Run};
 use scenario::metric::{Figures, compute_metrics};
 use scenario::model::{Arm, Disk, Scenario};
@@ -138,7 +138,7 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
     let each = request.scenario.host.memory_bytes + in_memory;
     let room = match in_memory {
         0 => u64::MAX,
-        _ => meminfo("MemAvailable:").unwrap_or(0),
+        _ => read_meminfo("MemAvailable:").unwrap_or(0),
     };
     if room < each {
         bail!(

@@ -4,7 +4,7 @@
 use crate::qemu::End;
 use crate::tool::tail;
 use guest::protocol::Event;
-use runner::klog::{HARMLESS_TAINT, troubles};
+use runner::klog::{HARMLESS_TAINT, find_troubles};
 use scenario::executor::Outcome;
 use std::path::Path;
 
@@ -38,7 +38,7 @@ impl Witness {
         let trouble: Vec<&str> = match &self.kernel {
             Some((_, lines)) => lines.iter().map(String::as_str).collect(),
             // The guest could not say it itself any more; the console may hold it.
-            None => troubles(console.lines()),
+            None => find_troubles(console.lines()),
         };
         let see = format!("see {}", log.display());
         if !trouble.is_empty() {

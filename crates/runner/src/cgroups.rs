@@ -2,7 +2,7 @@
 //! A scenario's cgroups: made, given their controllers, their files written.
 
 use crate::site::Site;
-use crate::system::{CGROUP_ROOT, controllers, enable};
+use crate::system::{CGROUP_ROOT, enable_controllers, needed_controllers};
 use anyhow::{Context, Result};
 use scenario::model::{Cgroup, Disk};
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use std::process::Command;
 
 /// Makes every cgroup and those above it. Controllers are enabled only where a child needs them: a
 /// cgroup that hands controllers down may not hold processes itself, and jobs run in the leaves.
-pub fn create(site: &Site, cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
-    let wanted = controllers(cgroups);
+pub fn create_cgroups(site: &Site, cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
+    let wanted = needed_controllers(cgroups);
     for path in cgroups.keys() {
         let mut above = site.cgroups.clone();
         let parts: Vec<&str> = path.split('/').collect();
         for (depth, part) in parts.iter().enumerate() {
             if depth > 0 {
-                enable(&above, &wanted)?;
+                enable_controllers(&above, &wanted)?;
             }
             above.push(part);
             if !above.is_dir() {
@@ -32,7 +32,7 @@ pub fn create(site: &Site, cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
     }
     for (path, cgroup) in cgroups {
         for (name, value) in cgroup.files.iter().filter(|(name, _)| *name != IO_MAX) {
-            write_file(&site.cgroup(path).join(name), value)?;
+            write_file(&site.cgroup_directory(path).join(name), value)?;
         }
     }
     Ok(())
@@ -44,7 +44,7 @@ const IO_MAX: &str = "io.max";
 /// Bounds and divides disks, which is not wanted yet while files are laid out.
 pub fn share_disks(site: &Site, disks: &[Disk], cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
     for disk in disks.iter().filter(|disk| disk.io_cost) {
-        let number = &site.disk(&disk.name)?.number;
+        let number = &site.find_disk(&disk.name)?.number;
         let bytes = disk.write_bandwidth.unwrap_or(u64::MAX);
         // A request costs its bytes, nothing else; and costs are never adapted to latencies: the
         // disk does what it is said to.
@@ -64,8 +64,8 @@ pub fn share_disks(site: &Site, disks: &[Disk], cgroups: &BTreeMap<String, Cgrou
             continue;
         };
         for limits in scenario::io_max::io_max(text).map_err(anyhow::Error::msg)? {
-            let line = limits.kernel_line(&site.disk(&limits.disk)?.number);
-            write_file(&site.cgroup(path).join(IO_MAX), &line)?;
+            let line = limits.kernel_line(&site.find_disk(&limits.disk)?.number);
+            write_file(&site.cgroup_directory(path).join(IO_MAX), &line)?;
         }
     }
     Ok(())
@@ -74,7 +74,7 @@ pub fn share_disks(site: &Site, disks: &[Disk], cgroups: &BTreeMap<String, Cgrou
 /// Writes files of one cgroup, by name.
 pub fn write_files(site: &Site, path: &str, files: &BTreeMap<String, String>) -> Result<()> {
     for (name, value) in files {
-        write_file(&site.cgroup(path).join(name), value)?;
+        write_file(&site.cgroup_directory(path).join(name), value)?;
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ fn write_file(file: &Path, value: &str) -> Result<()> {
 
 /// Lets a command run in a cgroup, the root if `None`.
 pub fn run_in(site: &Site, command: &mut Command, path: Option<&str>) -> Result<()> {
-    let cgroup = path.map_or_else(|| CGROUP_ROOT.into(), |path| site.cgroup(path));
+    let cgroup = path.map_or_else(|| CGROUP_ROOT.into(), |path| site.cgroup_directory(path));
     let procs = cgroup.join("cgroup.procs");
     let mut file = OpenOptions::new()
         .write(true)

@@ -39,12 +39,12 @@ impl Channel {
     }
 
     /// Says what is being done now.
-    pub fn stage(&self, text: impl Into<String>) {
+    pub fn send_stage(&self, text: impl Into<String>) {
         self.send(&Event::Stage { text: text.into() });
     }
 
     /// Beats for as long as the process lives, and turns a panic of any thread into a report.
-    pub fn watch(&self) {
+    pub fn start_heartbeat(&self) {
         let beat = self.clone();
         std::thread::spawn(move || {
             loop {

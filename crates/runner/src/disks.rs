@@ -18,7 +18,7 @@ pub const ENCRYPTION: [&str; 2] = ["dm_crypt", "xts"];
 ///
 /// # Errors
 /// The kernel has no dm-crypt, or there is no `dmsetup`.
-pub fn encrypt(device: &Path, name: &str) -> Result<PathBuf> {
+pub fn encrypt_device(device: &Path, name: &str) -> Result<PathBuf> {
     for module in ENCRYPTION {
         run(Command::new("modprobe").arg(module))?;
     }
@@ -28,7 +28,7 @@ pub fn encrypt(device: &Path, name: &str) -> Result<PathBuf> {
         "5a".repeat(64),
         device.display()
     );
-    map(device, name, &target)
+    map_device(device, name, &target)
 }
 
 /// Puts a target of the device mapper on all of a device, as in dmsetup(8), and returns what is on
@@ -36,7 +36,7 @@ pub fn encrypt(device: &Path, name: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// The kernel has no such target, or there is no `dmsetup`.
-pub fn map(device: &Path, name: &str, target: &str) -> Result<PathBuf> {
+pub fn map_device(device: &Path, name: &str, target: &str) -> Result<PathBuf> {
     let size = Path::new("/sys/block")
         .join(device.file_name().unwrap_or_default())
         .join("size");
@@ -86,7 +86,7 @@ fn largest_request_kib(bandwidth: u64) -> u64 {
 }
 
 /// The kernel's name of a filesystem: in mount(2), `/proc/filesystems`, and its module.
-pub fn kind(filesystem: Filesystem) -> &'static str {
+pub fn kernel_name(filesystem: Filesystem) -> &'static str {
     match filesystem {
         Filesystem::Ext4 => "ext4",
         Filesystem::Xfs => "xfs",
@@ -100,7 +100,7 @@ pub fn kind(filesystem: Filesystem) -> &'static str {
 
 /// The program that makes a filesystem, and its options for a device that is all zeroes; none for one
 /// that is not on a device.
-pub fn mkfs(filesystem: Filesystem) -> Option<(&'static str, &'static [&'static str])> {
+pub fn mkfs_command(filesystem: Filesystem) -> Option<(&'static str, &'static [&'static str])> {
     Some(match filesystem {
         // Writing the zeroes again takes minutes on a slow disk, and doing it lazily would write in
         // the background while phases are measured.
@@ -120,9 +120,9 @@ pub fn mkfs(filesystem: Filesystem) -> Option<(&'static str, &'static [&'static 
 ///
 /// # Errors
 /// mkfs's own words.
-pub fn format(device: &Path, filesystem: Filesystem) -> Result<()> {
-    let (program, args) =
-        mkfs(filesystem).with_context(|| format!("{} is on no device", kind(filesystem)))?;
+pub fn format_device(device: &Path, filesystem: Filesystem) -> Result<()> {
+    let (program, args) = mkfs_command(filesystem)
+        .with_context(|| format!("{} is on no device", kernel_name(filesystem)))?;
     run(Command::new(program).args(args).arg(device))
 }
 
@@ -131,7 +131,7 @@ pub fn format(device: &Path, filesystem: Filesystem) -> Result<()> {
 ///
 /// # Errors
 /// The kernel's.
-pub fn mount(
+pub fn mount_disk(
     device: &Path,
     at: &Path,
     filesystem: Filesystem,
@@ -141,7 +141,7 @@ pub fn mount(
         return swap_on(device);
     }
     std::fs::create_dir_all(at).with_context(|| format!("making {}", at.display()))?;
-    let kind = kind(filesystem);
+    let kind = kernel_name(filesystem);
     nix::mount::mount(Some(device), at, Some(kind), MsFlags::empty(), options)
         .with_context(|| format!("mounting {kind} on {}", at.display()))
 }

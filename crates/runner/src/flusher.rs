@@ -23,7 +23,7 @@ const TICKS_PER_SECOND: u64 = 100;
 
 impl Flushers {
     /// Takes all workers' times; the first look only remembers them.
-    pub fn look(&mut self) {
+    pub fn sample_workers(&mut self) {
         let first = self.workers.is_empty();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
@@ -31,7 +31,7 @@ impl Flushers {
             };
             // Processes come and go; one that is gone is left out.
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            let Some((flushes, ticks)) = worker(&stat) else {
+            let Some((flushes, ticks)) = parse_worker(&stat) else {
                 continue;
             };
             let before = self.workers.insert(pid, ticks);
@@ -42,13 +42,13 @@ impl Flushers {
     }
 
     /// CPU time spent flushing since the first look.
-    pub fn nanoseconds(&self) -> u64 {
+    pub fn flushing_ns(&self) -> u64 {
         self.ticks * (1_000_000_000 / TICKS_PER_SECOND)
     }
 }
 
 /// Of an unbound worker's `/proc/PID/stat`: does it flush, and how many ticks it has used.
-fn worker(stat: &str) -> Option<(bool, u64)> {
+fn parse_worker(stat: &str) -> Option<(bool, u64)> {
     let name = stat.split_once('(')?.1;
     if !name.starts_with("kworker/u") {
         return None;
@@ -70,13 +70,16 @@ mod tests {
         let stat = |name: &str| {
             format!("42 ({name}) I 2 0 0 0 -1 69238880 0 0 0 0 3 899 0 0 20 0 1 0 90 0 0")
         };
-        assert_eq!(worker(&stat("kworker/u8:1-flush-254:0")), Some((true, 902)));
         assert_eq!(
-            worker(&stat("kworker/u8:1-events_unbound")),
+            parse_worker(&stat("kworker/u8:1-flush-254:0")),
+            Some((true, 902))
+        );
+        assert_eq!(
+            parse_worker(&stat("kworker/u8:1-events_unbound")),
             Some((false, 902))
         );
-        assert_eq!(worker(&stat("kworker/0:1-events")), None);
-        assert_eq!(worker(&stat("fio) (x")), None);
-        assert_eq!(worker(""), None);
+        assert_eq!(parse_worker(&stat("kworker/0:1-events")), None);
+        assert_eq!(parse_worker(&stat("fio) (x")), None);
+        assert_eq!(parse_worker(""), None);
     }
 }

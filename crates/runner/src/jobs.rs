@@ -83,7 +83,7 @@ impl Running {
     /// Starts the job for a phase.
     pub fn start(job: &Job, phase: &Phase, site: &Site) -> Result<Running> {
         if let Some(sync) = &job.sync {
-            return syncs(job, sync, phase, site);
+            return spawn_sync(job, sync, phase, site);
         }
         let mut options = vec![
             "--time_based=1".to_owned(),
@@ -97,7 +97,7 @@ impl Running {
         if !job.fio.contains_key("group_reporting") {
             options.push("--group_reporting=1".to_owned());
         }
-        spawn(job, phase, site, &options)
+        spawn_fio(job, phase, site, &options)
     }
 
     /// Lays the job's files for a phase out, as fio would do first thing, and waits for that. Every
@@ -107,13 +107,13 @@ impl Running {
         if !job.fio.contains_key("overwrite") {
             options.push("--overwrite=1".to_owned());
         }
-        let mut running = spawn(job, phase, site, &options)?;
+        let mut running = spawn_fio(job, phase, site, &options)?;
         let status = running.child.wait().context("waiting for fio")?;
         if !status.success() {
             bail!(
                 "job {}: fio could not lay out its files ({status}): {}",
                 job.name,
-                running.said()
+                running.first_errors()
             );
         }
         Ok(())
@@ -125,14 +125,14 @@ impl Running {
     }
 
     /// fio's own result of a job that is over.
-    pub fn result(mut self) -> Result<Value> {
+    pub fn read_result(mut self) -> Result<Value> {
         let status = self.child.wait().context("waiting for fio")?;
         let text = std::fs::read_to_string(&self.result).unwrap_or_default();
         if !status.success() {
             bail!(
                 "job {}: failed ({status}): {}{}",
                 self.name,
-                self.said(),
+                self.first_errors(),
                 text.lines().next().unwrap_or_default()
             );
         }
@@ -150,7 +150,7 @@ impl Running {
         }
     }
 
-    fn said(&self) -> String {
+    fn first_errors(&self) -> String {
         let text = std::fs::read_to_string(&self.errors).unwrap_or_default();
         text.lines().take(5).collect::<Vec<_>>().join("; ")
     }
@@ -165,8 +165,8 @@ fn files_of(job: &Job, phase: &Phase) -> Option<String> {
     (!named).then(|| format!("--filename_format={}.$jobname.$jobnum.$filenum", phase.name))
 }
 
-fn spawn(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<Running> {
-    let [result, errors] = outputs(job, site);
+fn spawn_fio(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<Running> {
+    let [result, errors] = output_files(job, site);
     let log = File::create(&errors).with_context(|| format!("{}", errors.display()))?;
     let mut command = Command::new("fio");
     command
@@ -174,7 +174,7 @@ fn spawn(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<Runni
         .arg(format!("--name={}", job.name))
         .arg(format!(
             "--directory={}",
-            site.disk(&job.disk)?.directory.display()
+            site.find_disk(&job.disk)?.directory.display()
         ))
         .args(
             job.fio
@@ -204,14 +204,14 @@ fn spawn(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<Runni
     })
 }
 
-fn syncs(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<Running> {
-    let [result, errors] = outputs(job, site);
+fn spawn_sync(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<Running> {
+    let [result, errors] = output_files(job, site);
     let file = |path: &PathBuf| File::create(path).with_context(|| format!("{}", path.display()));
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0(sync::PROGRAM)
         .arg(serde_json::to_string(sync)?)
-        .arg(&site.disk(&job.disk)?.directory)
+        .arg(&site.find_disk(&job.disk)?.directory)
         .arg(phase.duration_ms.to_string())
         .stdin(Stdio::null())
         .stdout(file(&result)?)
@@ -231,7 +231,7 @@ fn syncs(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<Running> 
 }
 
 /// Files that a job's process writes: its result, and what is wrong.
-fn outputs(job: &Job, site: &Site) -> [PathBuf; 2] {
+fn output_files(job: &Job, site: &Site) -> [PathBuf; 2] {
     ["json", "err"].map(|kind| site.scratch.join(format!("{}.{kind}", job.name)))
 }
 

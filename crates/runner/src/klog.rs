@@ -73,23 +73,23 @@ const WRAPPED: &[&str] = &[
 ///  tell+0x5a/0x120 [weir]
 ///  balance_dirty_pages+0x1a0/0x9c0
 /// ```
-pub fn troubles<'a>(messages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn find_troubles<'a>(messages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut race: Option<Race> = None;
     for (position, message) in messages.into_iter().enumerate() {
         if message.contains(RACE) || message.contains(RULE) {
-            found.extend(race.take().and_then(Race::trouble));
+            found.extend(race.take().and_then(Race::into_trouble));
         }
         if message.contains(RACE) {
             race = Some(Race::new(position, message));
         } else if let Some(open) = &mut race {
-            open.note(message);
+            open.add_line(message);
         }
         if !message.contains(RACE) && is_trouble(message) {
             found.push((position, message));
         }
     }
-    found.extend(race.and_then(Race::trouble));
+    found.extend(race.and_then(Race::into_trouble));
     found.sort_unstable();
     found.into_iter().map(|(_, message)| message).collect()
 }
@@ -111,7 +111,7 @@ impl<'a> Race<'a> {
         }
     }
 
-    fn note(&mut self, message: &str) {
+    fn add_line(&mut self, message: &str) {
         let Some(function) = function_of(message) else {
             // Not a frame: the next one begins a stack.
             self.is_below = false;
@@ -121,7 +121,7 @@ impl<'a> Race<'a> {
         self.has_weir |= !self.is_below && message.contains(WEIR);
     }
 
-    fn trouble(self) -> Option<(usize, &'a str)> {
+    fn into_trouble(self) -> Option<(usize, &'a str)> {
         self.has_weir.then_some(self.title)
     }
 }
@@ -139,7 +139,7 @@ fn function_of(message: &str) -> Option<&str> {
 pub const HARMLESS_TAINT: u64 = (1 << 12) | (1 << 13) | (1 << 15);
 
 /// The kernel's taint word, `/proc/sys/kernel/tainted`.
-pub fn taint() -> u64 {
+pub fn kernel_taint() -> u64 {
     std::fs::read_to_string("/proc/sys/kernel/tainted")
         .ok()
         .and_then(|text| text.trim().parse().ok())
@@ -149,10 +149,10 @@ pub fn taint() -> u64 {
 
 /// Reads the log, and the bits of the taint word that are not in `before`, into the event a run is
 /// judged by.
-pub fn scan(log: &mut Log, before: u64) -> Event {
-    let taint = taint() & !before;
-    let lines = match log.messages() {
-        Ok(messages) => troubles(messages.iter().map(String::as_str))
+pub fn scan_log(log: &mut Log, before: u64) -> Event {
+    let taint = kernel_taint() & !before;
+    let lines = match log.read_messages() {
+        Ok(messages) => find_troubles(messages.iter().map(String::as_str))
             .into_iter()
             .take(50)
             .map(str::to_owned)
@@ -167,7 +167,7 @@ pub struct Log(std::io::Result<File>);
 
 impl Log {
     /// All that is still in the ring buffer.
-    pub fn whole() -> Log {
+    pub fn from_start() -> Log {
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(nix::libc::O_NONBLOCK)
@@ -178,14 +178,14 @@ impl Log {
     /// The log after this call.
     pub fn from_now() -> Log {
         let seek = |mut file: File| file.seek(SeekFrom::End(0)).map(|_| file);
-        Log(Log::whole().0.and_then(seek))
+        Log(Log::from_start().0.and_then(seek))
     }
 
     /// The messages that were not read yet, without priority and time stamp.
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn messages(&mut self) -> std::io::Result<Vec<String>> {
+    pub fn read_messages(&mut self) -> std::io::Result<Vec<String>> {
         let kmsg = match &mut self.0 {
             Ok(file) => file,
             Err(error) => return Err(error.kind().into()),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn found(lines: &[String]) -> Vec<&str> {
-        troubles(lines.iter().map(String::as_str))
+        find_troubles(lines.iter().map(String::as_str))
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct Lifted(Vec<(&'static str, String)>);
 
 impl Lifted {
     /// Lifts them as far as the kernel allows.
-    pub fn lift() -> Result<Lifted> {
+    pub fn lift_limits() -> Result<Lifted> {
         let mut before = Vec::new();
         for name in PAIRS.iter().flatten() {
             let file = format!("{DIRECTORY}/{name}");
@@ -35,7 +35,7 @@ impl Lifted {
     }
 
     /// Puts them back.
-    pub fn restore(self) -> Result<()> {
+    pub fn restore_limits(self) -> Result<()> {
         self.0
             .iter()
             .try_for_each(|(name, value)| write(name, value))

@@ -68,10 +68,10 @@ pub fn run(
     if let Some(on) = scenario.host.lru_gen {
         system::lru_gen(on)?;
     }
-    if scenario.jobs.iter().any(allocates) {
+    if scenario.jobs.iter().any(is_allocating) {
         system::lock_memory()?;
     }
-    cgroups::create(site, &scenario.cgroups)?;
+    cgroups::create_cgroups(site, &scenario.cgroups)?;
     if arm == Arm::Weir {
         machine.load_module()?;
     }
@@ -81,7 +81,7 @@ pub fn run(
             .iter()
             .filter(|job| phase.jobs.contains(&job.name) && !job.fio.is_empty())
         {
-            channel.stage(format!("laying out {} for {}", job.name, phase.name));
+            channel.send_stage(format!("laying out {} for {}", job.name, phase.name));
             jobs::Running::lay_out(job, phase, site)?;
         }
     }
@@ -100,7 +100,7 @@ pub fn run(
     };
     for phase in &scenario.phases {
         if phase.clean {
-            channel.stage("writing back");
+            channel.send_stage("writing back");
             nix::unistd::sync();
         }
         if arm == Arm::Weir {
@@ -110,12 +110,14 @@ pub fn run(
         }
         run_phase(scenario, phase, record, site, channel)
             .with_context(|| format!("phase {}", phase.name))?;
-        agent.as_mut().map_or(Ok(()), weir_agent::Running::check)?;
+        agent
+            .as_mut()
+            .map_or(Ok(()), weir_agent::Running::check_alive)?;
     }
-    agent.map_or(Ok(()), weir_agent::Running::end)
+    agent.map_or(Ok(()), weir_agent::Running::end_agent)
 }
 
-fn allocates(job: &Job) -> bool {
+fn is_allocating(job: &Job) -> bool {
     job.memory
         .as_ref()
         .is_some_and(|memory| memory.pattern.is_allocating())
@@ -141,7 +143,7 @@ fn run_phase(
     let cgroups: Vec<(String, PathBuf)> = scenario
         .cgroups
         .keys()
-        .map(|path| (path.clone(), site.cgroup(path)))
+        .map(|path| (path.clone(), site.cgroup_directory(path)))
         .collect();
     let watch = Watch::start(Watched {
         disks: site.disks.clone(),
@@ -152,19 +154,19 @@ fn run_phase(
     let mut schedule = Schedule::new(waiting, phase, site);
     let end = Duration::from_millis(nominal) + SLACK;
     schedule.run_until(end)?;
-    let mut result = watch.finish(&phase.name)?;
+    let mut result = watch.finish_phase(&phase.name)?;
     if let Some(tiers) = tiers {
-        result.tiers = Some(tiers.finish(schedule.window())?);
+        result.tiers = Some(tiers.finish_phase(schedule.counted_window())?);
     }
     if let Some(recorder) = recorder {
-        recorder.finish(&phase.name, channel)?;
+        recorder.send_recording(&phase.name, channel)?;
     }
-    if !schedule.busy()?.is_empty() {
-        let limits = Lifted::lift()?;
+    if !schedule.running_jobs()?.is_empty() {
+        let limits = Lifted::lift_limits()?;
         schedule.run_until(end + GRACE)?;
-        limits.restore()?;
+        limits.restore_limits()?;
     }
-    let busy = schedule.busy()?;
+    let busy = schedule.running_jobs()?;
     if !busy.is_empty() {
         bail!(
             "still busy {} s after it should have ended: {}",
@@ -172,7 +174,7 @@ fn run_phase(
             busy.join(", ")
         );
     }
-    schedule.results(&mut result)?;
+    schedule.take_results(&mut result)?;
     channel.send(&Event::PhaseEnd(Box::new(result)));
     Ok(())
 }

@@ -53,7 +53,7 @@ impl Recorder {
     }
 
     /// Ends, and sends what was recorded.
-    pub fn finish(self, phase: &str, channel: &Channel) -> Result<()> {
+    pub fn send_recording(self, phase: &str, channel: &Channel) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread
             .join()

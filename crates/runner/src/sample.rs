@@ -91,7 +91,7 @@ impl Watch {
         let stop = Arc::new(AtomicBool::new(false));
         let start = Instant::now();
         let (flag, cgroups) = (stop.clone(), watched.cgroups.clone());
-        let sampler = std::thread::spawn(move || sample(&cgroups, start, &flag));
+        let sampler = std::thread::spawn(move || sample_until_stopped(&cgroups, start, &flag));
         Ok(Watch {
             start,
             before,
@@ -102,7 +102,7 @@ impl Watch {
     }
 
     /// Ends; everything but the jobs' results is filled in.
-    pub fn finish(self, phase: &str) -> Result<PhaseResult> {
+    pub fn finish_phase(self, phase: &str) -> Result<PhaseResult> {
         let elapsed = self.start.elapsed();
         let after = Counters::read(&self.watched)?;
         self.stop.store(true, Ordering::Relaxed);
@@ -173,7 +173,7 @@ impl Watch {
                 mem_some_ns: after.pressure.mem_some_ns - self.before.pressure.mem_some_ns,
                 mem_full_ns: after.pressure.mem_full_ns - self.before.pressure.mem_full_ns,
             },
-            flusher_cpu_ns: flushers.nanoseconds(),
+            flusher_cpu_ns: flushers.flushing_ns(),
             events: events.collect(),
             cpu: Some(Cpu {
                 user_ns: after.cpu.user_ns - self.before.cpu.user_ns,
@@ -194,14 +194,14 @@ impl Counters {
             counters.disks.insert(name.clone(), disk_bytes(disk)?);
         }
         counters.pressure = Pressure {
-            io_some_ns: stall(Path::new(IO), "some")?,
-            io_full_ns: stall(Path::new(IO), "full")?,
-            mem_some_ns: stall(Path::new(MEMORY), "some")?,
-            mem_full_ns: stall(Path::new(MEMORY), "full")?,
+            io_some_ns: read_stall_ns(Path::new(IO), "some")?,
+            io_full_ns: read_stall_ns(Path::new(IO), "full")?,
+            mem_some_ns: read_stall_ns(Path::new(MEMORY), "some")?,
+            mem_full_ns: read_stall_ns(Path::new(MEMORY), "full")?,
         };
         let vmstat = fs::read_to_string("/proc/vmstat").context("/proc/vmstat")?;
-        counters.events = events(&vmstat);
-        counters.cpu = system::cpu()?;
+        counters.events = parse_events(&vmstat);
+        counters.cpu = system::read_cpu_time()?;
         let stack = host::stack(Path::new("/"));
         for (path, directory) in &watched.cgroups {
             if let Some(file) = dirty_stat(directory) {
@@ -222,8 +222,8 @@ impl Counters {
                 .extend(kills.map(|kills| (path.clone(), kills)));
             let file = directory.join("io.pressure");
             let pressure = Pressure {
-                io_some_ns: stall(&file, "some")?,
-                io_full_ns: stall(&file, "full")?,
+                io_some_ns: read_stall_ns(&file, "some")?,
+                io_full_ns: read_stall_ns(&file, "full")?,
                 ..Pressure::default()
             };
             counters.cgroup_pressure.insert(path.clone(), pressure);
@@ -233,7 +233,7 @@ impl Counters {
 }
 
 /// The counters that are kept of /proc/vmstat's text.
-fn events(vmstat: &str) -> BTreeMap<String, u64> {
+fn parse_events(vmstat: &str) -> BTreeMap<String, u64> {
     vmstat
         .lines()
         .filter(|line| EVENTS.iter().any(|event| line.starts_with(event)))
@@ -254,7 +254,7 @@ fn dirty_stat(cgroup: &Path) -> Option<PathBuf> {
 fn disk_bytes(disk: &Disk) -> Result<DiskBytes> {
     // Documentation/block/stat.rst: read sectors are the third field, written ones the seventh, and
     // milliseconds of all requests the eleventh.
-    let file = disk.lowest().join("stat");
+    let file = disk.lowest_device().join("stat");
     let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
     let fields: Vec<u64> = text
         .split_whitespace()
@@ -277,16 +277,16 @@ const IO: &str = "/proc/pressure/io";
 const MEMORY: &str = "/proc/pressure/memory";
 
 /// The `total=` of a line of a file of pressure, in nanoseconds.
-fn stall(file: &Path, line: &str) -> Result<u64> {
+fn read_stall_ns(file: &Path, line: &str) -> Result<u64> {
     let name = file.display();
     let text =
         fs::read_to_string(file).with_context(|| format!("{name} (is PSI switched off?)"))?;
-    let us = total(&text, line);
+    let us = parse_total(&text, line);
     let us = us.with_context(|| format!("{name}: no total in its line `{line}`"))?;
     Ok(us * 1000)
 }
 
-fn total(text: &str, line: &str) -> Option<u64> {
+fn parse_total(text: &str, line: &str) -> Option<u64> {
     text.lines()
         .find(|text| text.starts_with(line))?
         .rsplit_once("total=")?
@@ -297,7 +297,11 @@ fn total(text: &str, line: &str) -> Option<u64> {
 }
 
 /// Runs in a thread of its own. A subject that cannot be read has no sample at that time.
-fn sample(cgroups: &[(String, PathBuf)], start: Instant, stop: &AtomicBool) -> Sampled {
+fn sample_until_stopped(
+    cgroups: &[(String, PathBuf)],
+    start: Instant,
+    stop: &AtomicBool,
+) -> Sampled {
     let mut sampled = Sampled::default();
     let ns = || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let precise: Vec<bool> = cgroups
@@ -317,7 +321,7 @@ fn sample(cgroups: &[(String, PathBuf)], start: Instant, stop: &AtomicBool) -> S
         let page = PageSize::running().bytes();
         add(
             "host",
-            sum(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * page),
+            sum_lines(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * page),
         );
         for ((path, directory), precise) in cgroups.iter().zip(&precise) {
             let (file, keys) = match precise {
@@ -326,7 +330,7 @@ fn sample(cgroups: &[(String, PathBuf)], start: Instant, stop: &AtomicBool) -> S
                 false => continue,
             };
             let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
-            add(path, sum(&text, keys.0, keys.1));
+            add(path, sum_lines(&text, keys.0, keys.1));
         }
         if let Some(host) = sampled.series.get_mut("host") {
             for (series, key) in [
@@ -339,9 +343,11 @@ fn sample(cgroups: &[(String, PathBuf)], start: Instant, stop: &AtomicBool) -> S
         }
         let over = stop.load(Ordering::Relaxed);
         if over || round % SECOND == 0 {
-            sampled.flushers.look();
+            sampled.flushers.sample_workers();
             let io = Path::new(IO);
-            if let (Ok(some_ns), Ok(full_ns)) = (stall(io, "some"), stall(io, "full")) {
+            if let (Ok(some_ns), Ok(full_ns)) =
+                (read_stall_ns(io, "some"), read_stall_ns(io, "full"))
+            {
                 sampled.io_stalls.push(IoStalls {
                     at_ns: ns(),
                     some_ns,
@@ -358,7 +364,7 @@ fn sample(cgroups: &[(String, PathBuf)], start: Instant, stop: &AtomicBool) -> S
     sampled
 }
 
-fn sum(text: &str, one: &str, other: &str) -> Option<u64> {
+fn sum_lines(text: &str, one: &str, other: &str) -> Option<u64> {
     Some(flat_key(text, one)? + flat_key(text, other)?)
 }
 
@@ -369,15 +375,15 @@ mod tests {
     #[test]
     fn pressure_totals_are_found_by_line() {
         let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=123\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=45\n";
-        assert_eq!(total(text, "some"), Some(123));
-        assert_eq!(total(text, "full"), Some(45));
-        assert_eq!(total("", "full"), None);
+        assert_eq!(parse_total(text, "some"), Some(123));
+        assert_eq!(parse_total(text, "full"), Some(45));
+        assert_eq!(parse_total("", "full"), None);
     }
 
     #[test]
     fn only_the_events_that_are_kept_are_read() {
         let text = "nr_dirty 5\nallocstall_dma32 1\nallocstall_normal 2\noom_kill 0\n";
-        let kept = events(text);
+        let kept = parse_events(text);
         assert_eq!(kept.len(), 3);
         assert_eq!(kept["allocstall_normal"], 2);
     }

@@ -61,12 +61,12 @@ impl<'a> Schedule<'a> {
     /// Starts jobs when they are due and returns when all have ended; or `end` after the phase's
     /// start, and as much more as jobs that read memory were late.
     pub fn run_until(&mut self, end: Duration) -> Result<()> {
-        while self.start.elapsed() < end + self.late() {
-            while let Some(job) = self.due()? {
-                self.begin(job)?;
+        while self.start.elapsed() < end + self.end_postponement() {
+            while let Some(job) = self.take_due_job()? {
+                self.begin_job(job)?;
             }
-            self.order();
-            if self.waiting.is_empty() && self.busy()?.is_empty() {
+            self.send_orders();
+            if self.waiting.is_empty() && self.running_jobs()?.is_empty() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -75,13 +75,13 @@ impl<'a> Schedule<'a> {
     }
 
     /// Times at which the last job began, counting began, and jobs were told to end.
-    pub fn window(&self) -> [Instant; 3] {
+    pub fn counted_window(&self) -> [Instant; 3] {
         let stopped = self.stopped.unwrap_or_else(Instant::now);
         [self.last_start, self.marked.unwrap_or(stopped), stopped]
     }
 
     /// Names of the jobs that have not ended.
-    pub fn busy(&mut self) -> Result<Vec<String>> {
+    pub fn running_jobs(&mut self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for job in &mut self.running {
             if !job.is_over()? {
@@ -97,17 +97,17 @@ impl<'a> Schedule<'a> {
     }
 
     /// Takes the jobs' own results; that one was killed for memory is a result, too.
-    pub fn results(self, result: &mut PhaseResult) -> Result<()> {
+    pub fn take_results(self, result: &mut PhaseResult) -> Result<()> {
         for job in self.running {
             let (name, cgroup) = (job.name.clone(), job.cgroup.clone());
-            match job.result() {
+            match job.read_result() {
                 Ok(value) => drop(result.jobs.insert(name, value)),
                 Err(why) => note_killed(result, name, cgroup.as_deref(), why)?,
             }
         }
         for job in self.memory {
             let (name, cgroup) = (job.name.clone(), job.cgroup.clone());
-            match job.result() {
+            match job.read_report() {
                 Ok(value) => drop(result.memory.insert(name, value)),
                 Err(why) => note_killed(result, name, cgroup.as_deref(), why)?,
             }
@@ -115,7 +115,7 @@ impl<'a> Schedule<'a> {
         Ok(())
     }
 
-    fn begin(&mut self, job: &'a Job) -> Result<()> {
+    fn begin_job(&mut self, job: &'a Job) -> Result<()> {
         match &job.memory {
             None => self
                 .running
@@ -126,11 +126,11 @@ impl<'a> Schedule<'a> {
             }
         }
         self.last_start = Instant::now();
-        self.late = self.behind(job);
+        self.late = self.lateness_of(job);
         Ok(())
     }
 
-    fn due(&mut self) -> Result<Option<&'a Job>> {
+    fn take_due_job(&mut self) -> Result<Option<&'a Job>> {
         let Some(next) = self.waiting.last().copied() else {
             return Ok(None);
         };
@@ -143,7 +143,7 @@ impl<'a> Schedule<'a> {
 
     /// Do the jobs that were started hold all of their memory?
     fn are_filled(&mut self, next: &Job) -> Result<bool> {
-        let waited = self.behind(next);
+        let waited = self.lateness_of(next);
         for job in &mut self.memory {
             if job.is_ready()? {
                 continue;
@@ -162,7 +162,7 @@ impl<'a> Schedule<'a> {
     }
 
     /// Tells the jobs that read memory what time it is.
-    fn order(&mut self) {
+    fn send_orders(&mut self) {
         if self.memory.is_empty() || !self.waiting.is_empty() {
             return;
         }
@@ -170,7 +170,7 @@ impl<'a> Schedule<'a> {
         if self.marked.is_none() && self.last_start.elapsed() >= duration / 2 {
             self.marked = Some(Instant::now());
             for job in &mut self.memory {
-                job.mark();
+                job.mark_start();
             }
         }
         if self.stopped.is_none() && self.last_start.elapsed() >= duration {
@@ -182,16 +182,16 @@ impl<'a> Schedule<'a> {
     }
 
     /// Delay beyond its own of a job that begins now.
-    fn behind(&self, job: &Job) -> Duration {
+    fn lateness_of(&self, job: &Job) -> Duration {
         let delay = Duration::from_millis(jobs::delay_ms(job, self.phase));
         self.start.elapsed().saturating_sub(delay)
     }
 
     /// Time by which the phase's end has to be put off. Checking memory takes its time, too.
-    fn late(&self) -> Duration {
+    fn end_postponement(&self) -> Duration {
         match (self.waiting.last(), self.memory.is_empty()) {
             (_, true) => Duration::ZERO,
-            (Some(next), _) => self.behind(next),
+            (Some(next), _) => self.lateness_of(next),
             (None, _) if self.stopped.is_none() => self.late + SLACK,
             (None, _) => self.late + PATIENCE,
         }

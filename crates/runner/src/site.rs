@@ -30,7 +30,7 @@ pub struct Disk {
 
 impl Site {
     /// The directory of a cgroup path of the scenario.
-    pub fn cgroup(&self, path: &str) -> PathBuf {
+    pub fn cgroup_directory(&self, path: &str) -> PathBuf {
         self.cgroups.join(path)
     }
 
@@ -38,7 +38,7 @@ impl Site {
     ///
     /// # Errors
     /// This place has no such disk.
-    pub fn disk(&self, name: &str) -> Result<&Disk> {
+    pub fn find_disk(&self, name: &str) -> Result<&Disk> {
         let disk = self.disks.get(name);
         disk.with_context(|| format!("there is no disk {name} here"))
     }
@@ -60,7 +60,7 @@ impl Disk {
 
     /// Directory in `/sys` of the device that has the requests, a partition or a whole disk: below
     /// those of the device mapper.
-    pub fn lowest(&self) -> PathBuf {
+    pub fn lowest_device(&self) -> PathBuf {
         let mut at = Path::new("/sys/dev/block").join(&self.number);
         while let Some(below) = only_entry(&at.join("slaves")) {
             at = below;

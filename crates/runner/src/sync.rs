@@ -57,10 +57,10 @@ fn run() -> Result<Value> {
         let pause = Duration::from_millis(sync.every_ms).saturating_sub(called.elapsed());
         std::thread::sleep(pause.min(left));
     }
-    Ok(result(took, begin.elapsed()))
+    Ok(fio_result(took, begin.elapsed()))
 }
 
-fn result(mut took: Vec<u64>, elapsed: Duration) -> Value {
+fn fio_result(mut took: Vec<u64>, elapsed: Duration) -> Value {
     took.sort_unstable();
     let at = |per_mille: usize| {
         let rank = (took.len() * per_mille).div_ceil(1000).max(1);
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn calls_are_operations() {
         let took = (1..=200).rev().map(|ms| ms * 1_000_000).collect();
-        let result = result(took, Duration::from_secs(100));
+        let result = fio_result(took, Duration::from_secs(100));
         let of = |path: &str| result.pointer(path).and_then(Value::as_f64);
         assert_eq!(of("/write/iops"), Some(2.0));
         for kind in ["/write/clat_ns", "/sync/lat_ns"] {

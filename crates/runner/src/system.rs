@@ -13,7 +13,7 @@ pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// Controllers that a scenario's cgroups need: what is measured comes of memory and io, their files
 /// of others.
-pub fn controllers(cgroups: &BTreeMap<String, Cgroup>) -> BTreeSet<String> {
+pub fn needed_controllers(cgroups: &BTreeMap<String, Cgroup>) -> BTreeSet<String> {
     let files = cgroups.values().flat_map(|cgroup| cgroup.files.keys());
     files
         .filter_map(|file| file.split_once('.'))
@@ -28,7 +28,7 @@ pub fn controllers(cgroups: &BTreeMap<String, Cgroup>) -> BTreeSet<String> {
 ///
 /// # Errors
 /// The kernel's.
-pub fn enable(directory: &Path, controllers: &BTreeSet<String>) -> Result<()> {
+pub fn enable_controllers(directory: &Path, controllers: &BTreeSet<String>) -> Result<()> {
     let file = directory.join("cgroup.subtree_control");
     let words: Vec<String> = controllers.iter().map(|name| format!("+{name}")).collect();
     let words = words.join(" ");
@@ -79,7 +79,7 @@ pub fn lock_memory() -> Result<()> {
 ///
 /// # Errors
 /// /proc/stat is not as the kernel documents it.
-pub fn cpu() -> Result<Cpu> {
+pub fn read_cpu_time() -> Result<Cpu> {
     let text = std::fs::read_to_string("/proc/stat").context("/proc/stat")?;
     cpu_of(&text).context("/proc/stat: no line of all CPUs")
 }
@@ -128,7 +128,7 @@ pub fn kernel_release() -> String {
 }
 
 /// A line of /proc/meminfo, as `MemAvailable:`, in bytes.
-pub fn meminfo(key: &str) -> Option<u64> {
+pub fn read_meminfo(key: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

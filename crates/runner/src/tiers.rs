@@ -42,7 +42,8 @@ impl Watch {
     pub fn start(cgroups: Vec<(String, PathBuf)>, top_nodes: Vec<usize>) -> Watch {
         let (start, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let flag = stop.clone();
-        let sampler = std::thread::spawn(move || sample(&cgroups, top_nodes, start, &flag));
+        let sampler =
+            std::thread::spawn(move || sample_until_stopped(&cgroups, top_nodes, start, &flag));
         Watch {
             start,
             stop,
@@ -52,24 +53,24 @@ impl Watch {
 
     /// Ends; the last job began, the time that counts began, and the first job was told to end at
     /// these times.
-    pub fn finish(self, [last_start, mark, end]: [Instant; 3]) -> Result<TierSamples> {
+    pub fn finish_phase(self, [last_start, mark, end]: [Instant; 3]) -> Result<TierSamples> {
         self.stop.store(true, Ordering::Relaxed);
         let mut samples = self
             .sampler
             .join()
             .map_err(|_| anyhow!("the thread that watches tiers panicked"))?;
-        let since = |at: Instant| ns(at.saturating_duration_since(self.start));
+        let since = |at: Instant| to_ns(at.saturating_duration_since(self.start));
         (samples.last_start_ns, samples.mark_ns, samples.end_ns) =
             (since(last_start), since(mark), since(end));
         Ok(samples)
     }
 }
 
-fn ns(time: Duration) -> u64 {
+fn to_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn sample(
+fn sample_until_stopped(
     cgroups: &[(String, PathBuf)],
     top_nodes: Vec<usize>,
     start: Instant,
@@ -85,7 +86,7 @@ fn sample(
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         if let Some(pages) = flat_key(&vmstat, "pgmigrate_success") {
             let bytes = pages * PageSize::running().bytes();
-            samples.migrated.push((ns(start.elapsed()), bytes));
+            samples.migrated.push((to_ns(start.elapsed()), bytes));
         }
         for (path, directory) in cgroups {
             let read = |file| fs::read_to_string(directory.join(file)).unwrap_or_default();
@@ -98,7 +99,7 @@ fn sample(
                 .iter()
                 .filter_map(|file| read(file).trim().parse().ok());
             let series = series.entry(path.clone()).or_default();
-            series.at_ns.push(ns(start.elapsed()));
+            series.at_ns.push(to_ns(start.elapsed()));
             series.node_bytes.push(nodes);
             series.budget_bytes.push(budget.min());
         }
@@ -117,7 +118,7 @@ fn by_node(text: &str) -> Vec<u64> {
         if !words.next().is_some_and(|list| LISTS.contains(&list)) {
             continue;
         }
-        for (node, bytes) in words.filter_map(node).collect::<Vec<_>>() {
+        for (node, bytes) in words.filter_map(parse_node_bytes).collect::<Vec<_>>() {
             if nodes.len() <= node {
                 nodes.resize(node + 1, 0);
             }
@@ -127,8 +128,8 @@ fn by_node(text: &str) -> Vec<u64> {
     nodes
 }
 
-/// Node and pages of a word such as `N1=4096`.
-fn node(word: &str) -> Option<(usize, u64)> {
+/// Node and bytes of a word such as `N1=4096`.
+fn parse_node_bytes(word: &str) -> Option<(usize, u64)> {
     let (node, bytes) = word.strip_prefix('N')?.split_once('=')?;
     Some((node.parse().ok()?, bytes.parse().ok()?))
 }

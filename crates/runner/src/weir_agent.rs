@@ -25,7 +25,7 @@ impl Running {
         for directory in ["/etc/weir", "/run/weir"] {
             fs::create_dir_all(directory).with_context(|| format!("making {directory}"))?;
         }
-        fs::write(POLICY, policy(agent)).context(POLICY)?;
+        fs::write(POLICY, policy_text(agent)).context(POLICY)?;
         let child = Command::new("weir")
             .args(["agent", "--listen", "none", "--policy", POLICY])
             .stdin(Stdio::null())
@@ -35,7 +35,7 @@ impl Running {
     }
 
     /// Fails if it has ended by itself.
-    pub fn check(&mut self) -> Result<()> {
+    pub fn check_alive(&mut self) -> Result<()> {
         match self.0.try_wait().context("waiting for weir agent")? {
             Some(status) => {
                 bail!("weir agent ended ({status}); the console's log has what it said")
@@ -45,8 +45,8 @@ impl Running {
     }
 
     /// Ends it as a service manager would.
-    pub fn end(mut self) -> Result<()> {
-        self.check()?;
+    pub fn end_agent(mut self) -> Result<()> {
+        self.check_alive()?;
         let pid = Pid::from_raw(i32::try_from(self.0.id())?);
         kill(pid, Signal::SIGTERM).context("ending weir agent")?;
         let deadline = Instant::now() + PATIENCE;
@@ -61,7 +61,7 @@ impl Running {
     }
 }
 
-fn policy(agent: &Agent) -> String {
+fn policy_text(agent: &Agent) -> String {
     let reclaim = if agent.reclaim { "[reclaim]\n" } else { "" };
     format!(
         "{reclaim}[tier]\nengine = \"{}\"\nlend = {}\ninterval = \"{}ms\"\n{}",
@@ -83,7 +83,7 @@ mod tests {
             policy: "[[rule]]\n".into(),
         };
         assert_eq!(
-            policy(&agent),
+            policy_text(&agent),
             "[reclaim]\n[tier]\nengine = \"damon\"\nlend = false\ninterval = \"500ms\"\n[[rule]]\n"
         );
     }

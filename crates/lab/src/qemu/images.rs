@@ -2,7 +2,7 @@
 //! Disks of a guest: images without a name.
 
 use anyhow::{Context, Result, bail};
-use runner::system::meminfo;
+use runner::system::read_meminfo;
 use std::fs::File;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) fn images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Ve
     let total: u64 = drives.iter().map(|drive| drive.size).sum();
     let tmpfs = Path::new("/dev/shm");
     let fits = room(tmpfs).is_ok_and(|room| room > total)
-        && meminfo("MemAvailable:").is_some_and(|room| room > total + memory);
+        && read_meminfo("MemAvailable:").is_some_and(|room| room > total + memory);
     let place = if fits { tmpfs } else { scratch };
     if !fits {
         let room = room(place)?;

@@ -12,7 +12,7 @@
 //! took longer, is not made up for by a shorter interval.
 
 use super::histogram::Histogram;
-use super::region::{PAGE, content};
+use super::region::{PAGE, unwritten_word};
 use anyhow::{Context, Result};
 use nix::sys::mman::{self, MapFlags, MlockAllFlags, MmapAdvise, ProtFlags};
 use scenario::model::{Memory, Pattern};
@@ -61,13 +61,13 @@ impl<'a> Allocator<'a> {
     /// # Errors
     /// It takes CAP_IPC_LOCK, or a larger RLIMIT_MEMLOCK.
     pub fn new(memory: &'a Memory, orders: &'a Orders) -> Result<Allocator<'a>> {
-        let allocator = Allocator::unlocked(memory, orders);
+        let allocator = Allocator::new_unlocked(memory, orders);
         mman::mlockall(MlockAllFlags::MCL_CURRENT)
             .context("locking the program in memory, so that it measures others' pages only")?;
         Ok(allocator)
     }
 
-    fn unlocked(memory: &'a Memory, orders: &'a Orders) -> Allocator<'a> {
+    fn new_unlocked(memory: &'a Memory, orders: &'a Orders) -> Allocator<'a> {
         Allocator {
             memory,
             orders,
@@ -87,7 +87,7 @@ impl<'a> Allocator<'a> {
     pub fn run(mut self) -> Result<Done> {
         let mut next = Instant::now();
         while !self.is_over() {
-            self.mapping()?;
+            self.map_and_touch()?;
             let Some(rate) = self.memory.rate else {
                 continue;
             };
@@ -96,9 +96,9 @@ impl<'a> Allocator<'a> {
         }
         Ok(Done {
             allocations: Allocations {
-                pages: self.fault.number(),
-                fault: self.fault.spread(),
-                map: self.map.spread(),
+                pages: self.fault.times_added(),
+                fault: self.fault.to_spread(),
+                map: self.map.to_spread(),
                 worst_fault_ns: self.worst,
             },
             touched: self.touched,
@@ -111,7 +111,7 @@ impl<'a> Allocator<'a> {
     }
 
     /// Begins counting anew if that was ordered.
-    fn look(&mut self) {
+    fn take_orders(&mut self) {
         let mark = self.orders.marks.load(Ordering::Relaxed);
         if mark != self.mark {
             self.mark = mark;
@@ -121,19 +121,19 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    fn mapping(&mut self) -> Result<()> {
-        self.look();
+    fn map_and_touch(&mut self) -> Result<()> {
+        self.take_orders();
         let (mark, begin) = (self.mark, Instant::now());
         let mapping = Mapping::new(self.memory)?;
         let mut before = Instant::now();
         for page in 0..mapping.pages {
             mapping
-                .word(page)
-                .store(content(page, 0), Ordering::Relaxed);
+                .first_word(page)
+                .store(unwritten_word(page, 0), Ordering::Relaxed);
             let now = Instant::now();
-            let ns = nanoseconds(now - before);
+            let ns = to_ns(now - before);
             before = now;
-            self.look();
+            self.take_orders();
             self.fault.add(ns);
             self.worst = self.worst.max(ns);
             self.touched += 1;
@@ -142,18 +142,18 @@ impl<'a> Allocator<'a> {
             }
         }
         if mark == self.mark {
-            self.map.add(nanoseconds(before - begin));
+            self.map.add(to_ns(before - begin));
         }
         if self.memory.pattern != Pattern::Churn {
             return Ok(());
         }
         for page in 0..mapping.pages {
             let found = mapping
-                .word(page)
-                .swap(!content(page, 0), Ordering::Relaxed);
-            self.look();
+                .first_word(page)
+                .swap(!unwritten_word(page, 0), Ordering::Relaxed);
+            self.take_orders();
             self.touched += 1;
-            self.corrupt += u64::from(found != content(page, 0));
+            self.corrupt += u64::from(found != unwritten_word(page, 0));
             if self.is_over() {
                 break;
             }
@@ -162,7 +162,7 @@ impl<'a> Allocator<'a> {
     }
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+fn to_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -197,7 +197,7 @@ impl Mapping {
     }
 
     /// The first word of a page.
-    fn word(&self, page: usize) -> &AtomicU64 {
+    fn first_word(&self, page: usize) -> &AtomicU64 {
         assert!(page < self.pages);
         // SAFETY: within the mapping, aligned, and used as an atomic only.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().cast::<u8>().add(page * PAGE).cast()) }
@@ -233,7 +233,7 @@ mod tests {
     fn ran(memory: &Memory, time: Duration) -> Done {
         let orders = Orders::default();
         std::thread::scope(|scope| {
-            let allocator = Allocator::unlocked(memory, &orders);
+            let allocator = Allocator::new_unlocked(memory, &orders);
             let running = scope.spawn(move || allocator.run());
             std::thread::sleep(time / 2);
             orders.marks.store(1, Ordering::Relaxed);

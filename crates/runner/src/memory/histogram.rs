@@ -43,7 +43,7 @@ impl Histogram {
 
     /// Counts one more.
     pub fn add(&mut self, ns: u64) {
-        self.counts[slot(ns)] += 1;
+        self.counts[slot_of(ns)] += 1;
         self.number += 1;
         self.sum += u128::from(ns);
         self.squares += u128::from(ns) * u128::from(ns);
@@ -51,12 +51,12 @@ impl Histogram {
     }
 
     /// Number of times added.
-    pub fn number(&self) -> u64 {
+    pub fn times_added(&self) -> u64 {
         self.number
     }
 
     /// Mean, deviation and percentiles; nothing if no time was added.
-    pub fn spread(&self) -> Option<Spread> {
+    pub fn to_spread(&self) -> Option<Spread> {
         if self.number == 0 {
             return None;
         }
@@ -81,11 +81,11 @@ impl Histogram {
             seen += count;
             seen >= wanted
         });
-        slot.map_or(self.max, |slot| middle(slot).min(self.max))
+        slot.map_or(self.max, |slot| slot_middle(slot).min(self.max))
     }
 }
 
-fn slot(ns: u64) -> usize {
+fn slot_of(ns: u64) -> usize {
     let Some(power) = (u64::BITS - ns.leading_zeros()).checked_sub(BITS + 1) else {
         return ns as usize;
     };
@@ -93,7 +93,7 @@ fn slot(ns: u64) -> usize {
     ((u64::from(power) * PARTS) + (ns >> power)) as usize
 }
 
-fn middle(slot: usize) -> u64 {
+fn slot_middle(slot: usize) -> u64 {
     let (row, part) = (slot as u64 / PARTS, slot as u64 % PARTS);
     match row.checked_sub(1) {
         None => part,
@@ -109,10 +109,10 @@ mod tests {
     fn every_time_has_a_part_of_its_own_size() {
         let mut before = 0;
         for ns in (0..5000).chain([u64::MAX / 3, u64::MAX - 1, u64::MAX]) {
-            let at = slot(ns);
+            let at = slot_of(ns);
             assert!(at >= before && at < SLOTS, "{ns}");
             before = at;
-            let off = middle(at).abs_diff(ns);
+            let off = slot_middle(at).abs_diff(ns);
             assert!(off <= ns / 64, "{ns} is {off} off");
         }
     }
@@ -122,7 +122,7 @@ mod tests {
         let mut all = Histogram::new();
         let times: Vec<u64> = (1..=1000).map(|n| n * n * 7).collect();
         times.iter().for_each(|ns| all.add(*ns));
-        let spread = all.spread().expect("some");
+        let spread = all.to_spread().expect("some");
         for (ns, exact) in [
             (spread.p50_ns, times[499]),
             (spread.p90_ns, times[899]),
@@ -136,6 +136,6 @@ mod tests {
         let variance: f64 = times.iter().map(|ns| (*ns as f64 - mean).powi(2)).sum();
         assert!((spread.sd_ns - (variance / 1000.0).sqrt()).abs() < 1.0);
         all.clear();
-        assert_eq!((all.number(), all.spread()), (0, None));
+        assert_eq!((all.times_added(), all.to_spread()), (0, None));
     }
 }

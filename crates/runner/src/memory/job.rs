@@ -39,7 +39,7 @@ impl Running {
             .stdout(File::create(&said).with_context(|| format!("{}", said.display()))?)
             .stderr(File::create(&errors).with_context(|| format!("{}", errors.display()))?);
         if memory.backing == Backing::File {
-            let directory = &site.disk(&job.disk)?.directory;
+            let directory = &site.find_disk(&job.disk)?.directory;
             command.arg(directory.join(format!("{}.{}", phase.name, job.name)));
         }
         cgroups::run_in(site, &mut command, job.cgroup.as_deref())?;
@@ -66,7 +66,7 @@ impl Running {
     }
 
     /// The time that counts begins. A job that has ended already says why in the end.
-    pub fn mark(&mut self) {
+    pub fn mark_start(&mut self) {
         if let Some(orders) = &mut self.orders {
             let _ = orders.write_all(b"mark\n");
         }
@@ -87,17 +87,17 @@ impl Running {
     }
 
     /// Report of the job's program, once it is over.
-    pub fn result(mut self) -> Result<Report> {
+    pub fn read_report(mut self) -> Result<Report> {
         let status = self.child.wait().context("waiting for a job")?;
         if !status.success() {
-            self.fail(&format!("failed ({status})"))?;
+            self.fail_with_errors(&format!("failed ({status})"))?;
         }
         let said = std::fs::read_to_string(&self.said).unwrap_or_default();
         serde_json::from_str(said.lines().last().unwrap_or_default())
             .with_context(|| format!("job {}: not a result: {said:.200}", self.name))
     }
 
-    fn fail(&self, how: &str) -> Result<()> {
+    fn fail_with_errors(&self, how: &str) -> Result<()> {
         let errors = std::fs::read_to_string(&self.errors).unwrap_or_default();
         bail!("job {}: {PROGRAM} {how}: {}", self.name, errors.trim())
     }

@@ -37,13 +37,13 @@ fn run() -> Result<()> {
         );
     }
     if memory.pattern.is_allocating() {
-        return allocate(&memory);
+        return run_allocator(&memory);
     }
-    let region = Region::map(&memory, arguments.next().map(PathBuf::from).as_deref())?;
-    region.fill(memory.backing)?;
+    let region = Region::map_memory(&memory, arguments.next().map(PathBuf::from).as_deref())?;
+    region.fill_pages(memory.backing)?;
     if memory.backing == Backing::Shared {
         // SAFETY: threads are only started below.
-        unsafe { region.share()? };
+        unsafe { region.fork_sharer()? };
     }
     println!("ready");
     let (ops, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -58,7 +58,7 @@ fn run() -> Result<()> {
             })
             .map(|reader| scope.spawn(move || reader.run()))
             .collect();
-        let measured = measure(&ops, || {});
+        let measured = measure_accesses(&ops, || {});
         stop.store(true, Ordering::Relaxed);
         let known: Vec<Option<Known>> = threads
             .into_iter()
@@ -70,15 +70,15 @@ fn run() -> Result<()> {
         .into_iter()
         .collect::<Option<_>>()
         .ok_or_else(|| anyhow!("a thread panicked"))?;
-    (report.hot, report.hot_nowhere) = region.locate(&region.hot)?;
-    (report.cold, _) = region.locate(&region.cold)?;
+    (report.hot, report.hot_nowhere) = region.locate_pages(&region.hot)?;
+    (report.cold, _) = region.locate_pages(&region.cold)?;
     report.huge_bytes = huge_bytes()?;
-    report.corrupt_pages = corrupt(&region, &memory, &known);
+    report.corrupt_pages = count_corrupt_pages(&region, &memory, &known);
     println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }
 
-fn allocate(memory: &Memory) -> Result<()> {
+fn run_allocator(memory: &Memory) -> Result<()> {
     let orders = Orders::default();
     let (mut report, done) = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -86,7 +86,7 @@ fn allocate(memory: &Memory) -> Result<()> {
             println!("ready");
             allocator.run()
         });
-        let measured = measure(&AtomicU64::new(0), || {
+        let measured = measure_accesses(&AtomicU64::new(0), || {
             orders.marks.fetch_add(1, Ordering::Relaxed);
         });
         orders.stop.store(true, Ordering::Relaxed);
@@ -102,7 +102,7 @@ fn allocate(memory: &Memory) -> Result<()> {
 
 /// Waits for the end of standard input; counts from the last `mark` in it, or from now. `marked`
 /// is called at each.
-fn measure(ops: &AtomicU64, mut marked: impl FnMut()) -> Report {
+fn measure_accesses(ops: &AtomicU64, mut marked: impl FnMut()) -> Report {
     let mut from = (Instant::now(), ops.load(Ordering::Relaxed));
     // What cannot be read any more has ended.
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -119,7 +119,7 @@ fn measure(ops: &AtomicU64, mut marked: impl FnMut()) -> Report {
 }
 
 /// Number of pages that do not hold what they should, or did not when a thread read them.
-fn corrupt(region: &Region, memory: &Memory, known: &[Known]) -> u64 {
+fn count_corrupt_pages(region: &Region, memory: &Memory, known: &[Known]) -> u64 {
     let threads = memory.threads as usize;
     let mut wrong: BTreeSet<usize> = known.iter().flat_map(|one| one.wrong.clone()).collect();
     for page in 0..region.pages {

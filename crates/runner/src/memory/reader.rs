@@ -5,7 +5,7 @@
 //! is compared at once. A write counts the first word of a page up; pages are dealt out to threads,
 //! so that each counter has one writer, who knows what it must be.
 
-use super::region::{PIECE, Region, WORDS, content};
+use super::region::{PIECE, Region, WORDS, unwritten_word};
 use scenario::model::{Memory, Pattern};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,34 +55,34 @@ impl Reader<'_> {
         let mut done = 0;
         while !self.stop.load(Ordering::Relaxed) {
             for _ in 0..BATCH {
-                self.access(&mut random, &mut known);
+                self.access_page(&mut random, &mut known);
             }
             done += BATCH;
             self.ops.fetch_add(BATCH, Ordering::Relaxed);
-            self.pace(start, done);
+            self.keep_rate(start, done);
         }
         known
     }
 
-    fn access(&self, random: &mut Random, known: &mut Known) {
-        let page = self.page(random);
-        if random.percent() < self.memory.writes_pct {
+    fn access_page(&self, random: &mut Random, known: &mut Known) {
+        let page = self.pick_page(random);
+        if random.next_percent() < self.memory.writes_pct {
             let threads = self.memory.threads as usize;
             let slot = (page / threads).min(known.writes.len() - 1);
             let page = slot * threads + self.index;
-            self.region.word(page, 0).fetch_add(1, Ordering::Relaxed);
+            self.region.word_at(page, 0).fetch_add(1, Ordering::Relaxed);
             known.writes[slot] += 1;
             return;
         }
         let word = 1 + random.below(WORDS - 1);
-        if self.region.word(page, word).load(Ordering::Relaxed) != content(page, word) {
+        if self.region.word_at(page, word).load(Ordering::Relaxed) != unwritten_word(page, word) {
             known.wrong.insert(page);
         }
     }
 
-    fn page(&self, random: &mut Random) -> usize {
+    fn pick_page(&self, random: &mut Random) -> usize {
         let pieces = match self.memory.pattern {
-            Pattern::HotCold { hot_reads_pct, .. } if random.percent() >= hot_reads_pct => {
+            Pattern::HotCold { hot_reads_pct, .. } if random.next_percent() >= hot_reads_pct => {
                 &self.region.cold
             }
             _ => &self.region.hot,
@@ -92,7 +92,7 @@ impl Reader<'_> {
     }
 
     /// Sleeps if this thread has done more than its part of the rate.
-    fn pace(&self, start: Instant, done: u64) {
+    fn keep_rate(&self, start: Instant, done: u64) {
         let Some(rate) = self.memory.rate else { return };
         let due = done as f64 * f64::from(self.memory.threads) / rate as f64;
         let ahead = Duration::from_secs_f64(due).saturating_sub(start.elapsed());
@@ -121,7 +121,7 @@ impl Random {
         (((self.next() >> 32) * bound as u64) >> 32) as usize
     }
 
-    fn percent(&mut self) -> u32 {
+    fn next_percent(&mut self) -> u32 {
         self.below(100) as u32
     }
 }
@@ -133,8 +133,8 @@ mod tests {
 
     /// Runs `threads` for `ops` accesses and returns what they know, and the memory.
     fn ran(memory: &Memory, ops: u64) -> (Region, Vec<Known>) {
-        let region = Region::map(memory, None).expect("mapped");
-        region.fill(memory.backing).expect("filled");
+        let region = Region::map_memory(memory, None).expect("mapped");
+        region.fill_pages(memory.backing).expect("filled");
         let (count, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let known = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..memory.threads as usize)
@@ -203,7 +203,7 @@ mod tests {
             writes_pct: 0,
             huge_pages: false,
         };
-        let region = Region::map(&memory, None).expect("mapped");
+        let region = Region::map_memory(&memory, None).expect("mapped");
         let (ops, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let reader = Reader {
             region: &region,
@@ -216,7 +216,7 @@ mod tests {
             wrong: BTreeSet::new(),
             writes: Vec::new(),
         };
-        reader.access(&mut Random::new(0), &mut known);
+        reader.access_page(&mut Random::new(0), &mut known);
         assert_eq!(known.wrong.len(), 1, "nothing was filled");
     }
 

@@ -37,7 +37,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Maps it; `file` is where the memory of a job with a file lies.
-    pub fn map(memory: &Memory, file: Option<&Path>) -> Result<Region> {
+    pub fn map_memory(memory: &Memory, file: Option<&Path>) -> Result<Region> {
         use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous};
         let pages = usize::try_from(memory.size_bytes)? / PAGE;
         let length =
@@ -71,7 +71,7 @@ impl Region {
         };
         // SAFETY: our own mapping, and the advice changes no content.
         unsafe { madvise(base, length.get(), advice) }.context("advising on huge pages")?;
-        let (hot, cold) = split(pages.div_ceil(PIECE), memory);
+        let (hot, cold) = split_pieces(pages.div_ceil(PIECE), memory);
         Ok(Region {
             base: base.as_ptr().cast(),
             pages,
@@ -81,18 +81,18 @@ impl Region {
     }
 
     /// A word of the memory.
-    pub fn word(&self, page: usize, word: usize) -> &AtomicU64 {
+    pub fn word_at(&self, page: usize, word: usize) -> &AtomicU64 {
         assert!(page < self.pages && word < WORDS);
         // SAFETY: within the mapping, aligned, and used as atomics only.
         unsafe { AtomicU64::from_ptr(self.base.add(page * PAGE + word * LINE).cast()) }
     }
 
     /// Writes every word that is used; a file's are written to its disk, too.
-    pub fn fill(&self, backing: Backing) -> Result<()> {
+    pub fn fill_pages(&self, backing: Backing) -> Result<()> {
         for page in 0..self.pages {
             for word in 0..WORDS {
-                self.word(page, word)
-                    .store(content(page, word), Ordering::Relaxed);
+                self.word_at(page, word)
+                    .store(unwritten_word(page, word), Ordering::Relaxed);
             }
         }
         if backing == Backing::File {
@@ -104,27 +104,28 @@ impl Region {
     }
 
     /// Reads a word of every page, which maps it.
-    pub fn touch(&self) {
+    pub fn touch_pages(&self) {
         for page in 0..self.pages {
-            self.word(page, 0).load(Ordering::Relaxed);
+            self.word_at(page, 0).load(Ordering::Relaxed);
         }
     }
 
     /// `true` if a page holds what it should, having been written to so often.
     pub fn is_intact(&self, page: usize, writes: u64) -> bool {
-        let counter = content(page, 0).wrapping_add(writes);
-        self.word(page, 0).load(Ordering::Relaxed) == counter
-            && (1..WORDS)
-                .all(|word| self.word(page, word).load(Ordering::Relaxed) == content(page, word))
+        let counter = unwritten_word(page, 0).wrapping_add(writes);
+        self.word_at(page, 0).load(Ordering::Relaxed) == counter
+            && (1..WORDS).all(|word| {
+                self.word_at(page, word).load(Ordering::Relaxed) == unwritten_word(page, word)
+            })
     }
 
     /// On which node each page of some pieces lies: how many on each, and how many on none.
-    pub fn locate(&self, pieces: &[usize]) -> Result<(Vec<u64>, u64)> {
+    pub fn locate_pages(&self, pieces: &[usize]) -> Result<(Vec<u64>, u64)> {
         let (mut nodes, mut nowhere) = (Vec::new(), 0);
         for piece in pieces {
             let pages = piece * PIECE..self.pages.min((piece + 1) * PIECE);
             let addresses: Vec<*const u64> = pages
-                .map(|page| self.word(page, 0).as_ptr().cast_const())
+                .map(|page| self.word_at(page, 0).as_ptr().cast_const())
                 .collect();
             let mut status = vec![0i32; addresses.len()];
             // SAFETY: both arrays are as long as is said; without target nodes nothing is moved.
@@ -159,12 +160,12 @@ impl Region {
     ///
     /// # Safety
     /// Only before any thread is started.
-    pub unsafe fn share(&self) -> Result<()> {
+    pub unsafe fn fork_sharer(&self) -> Result<()> {
         let (ready, mapped) = nix::unistd::pipe().context("a pipe")?;
         // SAFETY: promised by the caller.
         match unsafe { nix::unistd::fork() }.context("a second process")? {
             ForkResult::Child => {
-                self.touch();
+                self.touch_pages();
                 let told = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
                     .and_then(|()| nix::unistd::write(&mapped, b"!"));
                 while told.is_ok() {
@@ -187,13 +188,13 @@ impl Region {
 }
 
 /// Content of an unwritten word.
-pub fn content(page: usize, word: usize) -> u64 {
+pub fn unwritten_word(page: usize, word: usize) -> u64 {
     let at = (page * WORDS + word) as u64;
     (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (at << 32)
 }
 
 /// Pieces that are hot, and those that are not.
-fn split(pieces: usize, memory: &Memory) -> (Vec<usize>, Vec<usize>) {
+fn split_pieces(pieces: usize, memory: &Memory) -> (Vec<usize>, Vec<usize>) {
     let Pattern::HotCold { hot_bytes, .. } = memory.pattern else {
         return ((0..pieces).collect(), Vec::new());
     };
@@ -228,31 +229,34 @@ mod tests {
             size_bytes: 340 << 20,
             ..memory(hot)
         };
-        let (hot, cold) = split(170, &large);
+        let (hot, cold) = split_pieces(170, &large);
         assert_eq!((hot.len(), cold.len()), (78, 92));
         assert_eq!(hot[..7], [0, 3, 5, 7, 9, 11, 14]);
         assert!(hot.windows(2).all(|pair| pair[1] - pair[0] <= 3));
-        assert_eq!(split(3, &memory(Pattern::Random)), (vec![0, 1, 2], vec![]));
+        assert_eq!(
+            split_pieces(3, &memory(Pattern::Random)),
+            (vec![0, 1, 2], vec![])
+        );
     }
 
     #[test]
     fn a_page_that_lost_a_word_or_a_write_is_found() {
-        let region = Region::map(&memory(Pattern::Random), None).expect("mapped");
+        let region = Region::map_memory(&memory(Pattern::Random), None).expect("mapped");
         assert_eq!((region.pages, region.hot.len()), (2304, 5));
-        region.fill(Backing::Anonymous).expect("filled");
+        region.fill_pages(Backing::Anonymous).expect("filled");
         assert!((0..region.pages).all(|page| region.is_intact(page, 0)));
         assert!(!region.is_intact(7, 1), "a write that is missing");
-        region.word(7, 0).fetch_add(1, Ordering::Relaxed);
+        region.word_at(7, 0).fetch_add(1, Ordering::Relaxed);
         assert!(region.is_intact(7, 1) && !region.is_intact(7, 0));
-        region.word(2303, WORDS - 1).store(0, Ordering::Relaxed);
+        region.word_at(2303, WORDS - 1).store(0, Ordering::Relaxed);
         assert!(!region.is_intact(2303, 0));
     }
 
     #[test]
     fn every_page_is_somewhere_once_it_is_filled() {
-        let region = Region::map(&memory(Pattern::Random), None).expect("mapped");
-        region.fill(Backing::Anonymous).expect("filled");
-        let (nodes, nowhere) = region.locate(&region.hot).expect("asked");
+        let region = Region::map_memory(&memory(Pattern::Random), None).expect("mapped");
+        region.fill_pages(Backing::Anonymous).expect("filled");
+        let (nodes, nowhere) = region.locate_pages(&region.hot).expect("asked");
         assert_eq!(nodes.iter().sum::<u64>() + nowhere, 2304);
     }
 }
