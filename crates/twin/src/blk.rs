@@ -70,7 +70,7 @@ pub struct Blk {
 
 above!(Blk.mm: Mm, devices);
 
-/// What a disk is besides its speed.
+/// Properties of a disk besides its speed.
 #[derive(Clone, Debug, Default)]
 pub struct Traits {
     /// The disk's name in events.
@@ -117,11 +117,11 @@ pub struct Device {
     tags: Vec<u32>,
     /// Slots that became free since a flusher was woken.
     completion_cnt: Vec<u32>,
-    /// Who waits for a slot, in turn, by hctx.
+    /// Waiters for a slot, in turn, by hctx.
     waiters: Vec<VecDeque<Waiter>>,
-    /// Who waits because all hctxs together have no room, in turn.
+    /// Waiters while all hctxs together have no room, in turn.
     outside: VecDeque<(u32, Waiter)>,
-    /// What the flusher that was woken first last had used of its CPU.
+    /// CPU time that the flusher woken first last had used.
     clock: Ns,
     /// Bytes written so far.
     pub written: u64,
@@ -140,9 +140,9 @@ pub struct Device {
 pub struct Done {
     /// The request that has ended.
     pub request: Request,
-    /// Whether the request failed.
+    /// `true` if the request failed.
     pub failed: bool,
-    /// When the next in its line will be complete.
+    /// Time at which the next in its line will be complete.
     pub next: Option<Ns>,
 }
 
@@ -206,7 +206,7 @@ impl Device {
         }
     }
 
-    /// Whether one more request of a flusher may be put in line.
+    /// `true` if one more request of a flusher may be put in line.
     pub fn has_room(&self, hctx: u32) -> bool {
         self.inflight < self.wb_normal && self.has_tag(hctx)
     }
@@ -215,7 +215,7 @@ impl Device {
         self.tags.get(hctx as usize).is_none_or(|left| *left > 0)
     }
 
-    /// Whether a request may be put in line.
+    /// `true` if a request may be put in line.
     pub fn admits(&self, request: &Request) -> bool {
         match request.is_throttled() {
             true => self.has_room(request.hctx),
@@ -223,7 +223,7 @@ impl Device {
         }
     }
 
-    /// Whether it has one of the slots that flushers wait for.
+    /// `true` if it has one of the slots that flushers wait for.
     pub fn takes_tag(&self, request: &Request) -> bool {
         let is_short = self.traits.queue.is_none() && self.traits.weights.is_none();
         let swaps_in = matches!(request.what, What::SwapIn(_));
@@ -245,7 +245,7 @@ impl Device {
         (pages * self.traits.submit_1024).div_ceil(1024)
     }
 
-    /// What requests took together until `now`, from when they were submitted.
+    /// Sum of the times of requests until `now`, from when they were submitted.
     pub fn queued_until(&self, now: Ns) -> Ns {
         self.queued + self.has * now.saturating_sub(self.has_since)
     }
@@ -274,7 +274,7 @@ impl Device {
         line.insert(request, time, tag, now)
     }
 
-    /// What is complete at `now`, its slot free; or when something will be.
+    /// Takes out what is complete at `now`, its slot free; or tells when something will be.
     pub fn complete(&mut self, now: Ns) -> Result<Done, Ns> {
         let line = if self.reads.due() < self.queue.due() {
             &mut self.reads
@@ -307,7 +307,7 @@ impl Device {
         })
     }
 
-    /// How long it stands still, and when it does so again; none if it never does.
+    /// Stands still for a while; returns when it does so again, none if it never does.
     pub fn stands_still(&mut self, now: Ns) -> Option<Ns> {
         let (length, every) = self.traits.stalls;
         if every == 0 {
@@ -330,7 +330,7 @@ impl Device {
         Ok(is_first.then(|| (now / burst + 1) * burst))
     }
 
-    /// What is written now that the server has committed.
+    /// Takes the requests that are written now that the server has committed.
     pub fn committed(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.uncommitted)
     }
@@ -353,12 +353,12 @@ impl Device {
         self.traits.limits.get_mut(&(cgroup, is_read))
     }
 
-    /// Whether a cgroup has an `io.max` for reads, or for writes.
+    /// `true` if a cgroup has an `io.max` for reads, or for writes.
     pub fn is_limited(&self, cgroup: usize, is_read: bool) -> bool {
         self.traits.limits.contains_key(&(cgroup, is_read))
     }
 
-    /// Whether any cgroup has an `io.max`.
+    /// `true` if any cgroup has an `io.max`.
     pub fn has_limits(&self) -> bool {
         !self.traits.limits.is_empty()
     }

@@ -50,12 +50,12 @@ const FIRST_INODES: u32 = 11;
 /// directory, so in one group until that is full; 64 groups share a block of descriptors.
 const BITMAP: u32 = u32::MAX;
 const GROUPS: u32 = u32::MAX - 1;
-/// What fio changes as it makes a file that has no blocks: the superblock's list of orphans, the
-/// bitmap of inodes, the directory. Six pages of metadata were dirty in a guest whose only writer
-/// appended, these three and an append's.
+/// Blocks that fio changes as it makes a file that has no blocks: the superblock's list of orphans,
+/// the bitmap of inodes, the directory. Six pages of metadata were dirty in a guest whose only
+/// writer appended, these three and an append's.
 pub const MADE: [u32; 3] = [u32::MAX - 2, u32::MAX - 3, u32::MAX - 4];
 
-/// What a filesystem does to be consistent.
+/// Ways in which a filesystem is consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A transaction commits after `interval`; blocks are given at writeback if it is `delalloc`,
@@ -73,7 +73,7 @@ pub enum Kind {
         /// Files are kept in large folios, as since 5.18. (ext4's are since 6.16.)
         large_folios: bool,
     },
-    /// What it does is not known.
+    /// Its way is not known.
     Other,
 }
 
@@ -94,7 +94,7 @@ pub struct Journal {
     wanted: bool,
     /// Tasks that wait for which transaction.
     syncing: Vec<(u64, u32)>,
-    /// Who waits for a block of a commit.
+    /// Waiters for a block of a commit.
     waiting: Vec<Waiting>,
     /// Blocks whose commit is over, to be written in their place.
     pub checkpoint: BTreeSet<u32>,
@@ -102,7 +102,7 @@ pub struct Journal {
     pub bdev: Option<usize>,
 }
 
-/// Who waits for a block that a commit writes, to change it.
+/// A waiter for a block that a commit writes, to change it.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     block: u32,
@@ -110,7 +110,7 @@ struct Waiting {
     who: Handle,
 }
 
-/// Who begins to change what a filesystem knows of a file (`handle_t`).
+/// Author of a change to what a filesystem knows of a file (`handle_t`), as the change begins.
 #[derive(Clone, Copy, Debug)]
 pub enum Handle {
     /// A task's write(), and whether it is to a page without blocks.
@@ -148,7 +148,7 @@ impl Journal {
         (self.inodes - 1) / INODES
     }
 
-    /// Whether pages get blocks as they are written, not before.
+    /// `true` if pages get blocks as they are written, not before.
     pub fn maps_at_writeback(&self) -> bool {
         match self.kind {
             Kind::Ext4 { delalloc, .. } => delalloc,
@@ -157,22 +157,22 @@ impl Journal {
         }
     }
 
-    /// Whether giving blocks takes a flusher time of its own: xfs's takes none that shows.
+    /// `true` if giving blocks takes a flusher time of its own: xfs's takes none that shows.
     pub fn gives_blocks(&self) -> bool {
         matches!(self.kind, Kind::Ext4 { delalloc: true, .. })
     }
 
-    /// Whether files are kept in large folios.
+    /// `true` if files are kept in large folios.
     pub fn has_large_folios(&self) -> bool {
         matches!(self.kind, Kind::Xfs { large_folios: true })
     }
 
-    /// Whether fsync has the disk empty its cache where nothing is to be committed.
+    /// `true` if fsync has the disk empty its cache where nothing is to be committed.
     pub fn flushes(&self) -> bool {
         self.kind != Kind::Other
     }
 
-    /// Whether a commit carries the data of files to which write() gave blocks.
+    /// `true` if a commit carries the data of files to which write() gave blocks.
     fn carries(&self) -> bool {
         let Kind::Ext4 {
             delalloc, ordered, ..
@@ -188,7 +188,7 @@ impl Journal {
             < self.j_running_transaction
     }
 
-    /// Whether a block is being written, and not a copy of it.
+    /// `true` if a block is being written, and not a copy of it.
     fn holds(&self, block: u32) -> bool {
         let writing = self
             .j_committing_transaction
@@ -319,7 +319,7 @@ impl Jbd2 {
         self.submits(device, request);
     }
 
-    /// Who waited for blocks has them, or looks again.
+    /// Gives waiters their blocks, or has them look again.
     fn lets_start(&mut self, device: usize) {
         let mut waiting = std::mem::take(&mut self.journals[device].waiting);
         // Block after block, and at each who came last is woken first: who waits for a bit is put

@@ -3,7 +3,7 @@
 
 use crate::sim::clock::Ns;
 
-/// What a machine has, and what it takes for what.
+/// A machine's size, and the CPU time of its work.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     /// Number of CPUs.
@@ -17,9 +17,9 @@ pub struct Machine {
     pub store: Ns,
     /// CPU time of a page that is copied out of the page cache.
     pub read: Ns,
-    /// What filling a CPU's own list of free pages takes.
+    /// CPU time of filling a CPU's own list of free pages.
     pub refill: Ns,
-    /// What the first write() after a sleep takes more.
+    /// Further CPU time of the first write() after a sleep.
     pub wake: Ns,
     /// CPU time of a look at the host.
     pub look: Ns,
@@ -27,7 +27,7 @@ pub struct Machine {
     pub start: Ns,
     /// CPU time of a page that a flusher submits, in nanoseconds per 1,024 pages.
     pub flush_1024: Ns,
-    /// What a page more of a large folio takes of that, in percent.
+    /// Cost of each further page of a large folio, in percent of that.
     pub flush_more: u64,
     /// CPU time of a page that is looked at to take it.
     pub scan: Ns,

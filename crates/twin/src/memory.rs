@@ -39,10 +39,10 @@ pub const HOT: usize = 0;
 /// Index of a holder's other pages.
 pub const COLD: usize = 1;
 
-/// How often the state is brought forward: nothing in it changes faster.
+/// Time from one step of the state to the next: nothing in it changes faster.
 pub const BEAT: Ns = 10 * MS;
 
-/// What of a machine matters for its memory.
+/// Properties of a machine that matter for its memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Costs {
     /// CPUs that threads share.
@@ -64,7 +64,7 @@ pub struct Memory {
     pub holders: Vec<Holder>,
     /// CPU costs of the machine.
     pub costs: Costs,
-    /// What budgets are made of, if there are any.
+    /// Tiers that budgets are made of, if there are any.
     pub budgeted: Option<Tiers>,
     /// In arm weir, if the scenario has one.
     pub agent: Option<Agent>,
@@ -91,7 +91,7 @@ impl Memory {
         ended
     }
 
-    /// Who has not touched all of its memory goes on with that.
+    /// Touches more memory for holders that have not touched all of theirs.
     fn holders_touch(&mut self, now: Ns) {
         let speed = self.speed(now);
         for holder in &mut self.holders {
@@ -111,9 +111,9 @@ impl Memory {
         }
     }
 
-    /// Who has all of its memory reads. A thread does one access after the other, so an access that
-    /// takes longer makes fewer of them, and fewer make it shorter: the loop finds its own balance
-    /// within a few beats.
+    /// Reads for holders that have all of their memory. A thread does one access after the other,
+    /// so an access that takes longer makes fewer of them, and fewer make it shorter: the loop
+    /// finds its own balance within a few beats.
     fn holders_read(&mut self, now: Ns) {
         let speed = self.speed(now);
         let costs: Vec<u64> = self.tiers.iter().map(|tier| tier.cost).collect();
@@ -130,7 +130,7 @@ impl Memory {
         }
     }
 
-    /// What part of its time a thread has a CPU for.
+    /// Part of its time for which a thread has a CPU.
     fn speed(&self, now: Ns) -> (u64, u64) {
         let running = self.holders.iter().filter(|holder| holder.runs(now));
         let threads: u64 = running.map(|holder| holder.threads).sum();

@@ -61,7 +61,7 @@ pub struct Mm {
     pub cgroups: Vec<Cgroup>,
     /// Writebacks, made when first needed.
     pub wbs: Vec<Wb>,
-    /// Which one is whose: by cgroup and disk.
+    /// Indices of the writebacks, by cgroup and disk.
     pub wb_of: BTreeMap<(usize, usize), usize>,
     /// Files of all jobs.
     pub files: Vec<File>,

@@ -16,7 +16,7 @@ use observe::event::{Event, Limits};
 pub struct Watched {
     /// Name of the phase.
     pub phase: String,
-    /// When it began and ended.
+    /// Begin and end of the phase.
     pub span: (Ns, Ns),
     /// Passes that did not run freely, who decided them, and who woke in the throttle, in their
     /// order.
@@ -32,7 +32,7 @@ pub struct Watched {
     first: usize,
 }
 
-/// What is looked at every 50 ms, in pages.
+/// Counts taken every 50 ms, in pages.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Of the host: dirty and in flight.
@@ -41,11 +41,11 @@ pub struct Samples {
     pub writeback: Vec<u64>,
     /// By cgroup: dirty and in flight.
     pub cgroups: Vec<Vec<u64>>,
-    /// When, and what all tasks had lost to I/O.
+    /// Time of each look, with what all tasks had lost to I/O.
     pub io_lost: Vec<(Ns, Lost)>,
 }
 
-/// Who looks at the host.
+/// Process that looks at the host.
 #[derive(Clone, Debug, Default)]
 pub struct Probe {
     /// Looked at so far in this phase.
@@ -86,7 +86,7 @@ impl Probe {
         }
     }
 
-    /// What was recorded of each phase.
+    /// Recordings of each phase.
     pub fn ends(mut self, tasks: &mut Tasks) -> Vec<Watched> {
         self.reads_trace(tasks);
         self.watched.unwrap_or_default()

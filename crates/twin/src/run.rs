@@ -25,19 +25,19 @@ use std::collections::BTreeMap;
 const SLACK: Ns = 5 * SECOND;
 /// Events between two reports of how far a run is.
 const TELL: u64 = 1 << 14;
-/// How long writing everything back may take.
+/// Time that writing everything back may take.
 const PATIENCE: Ns = 3600 * SECOND;
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Figures by full name.
     pub metrics: Figures,
-    /// How many events there were.
+    /// Number of events in it.
     pub events: u64,
-    /// How much time was simulated.
+    /// Time that was simulated.
     pub simulated: Ns,
-    /// What was seen of each phase, if it was watched.
+    /// Recording of each phase, if it was watched.
     pub watched: Vec<Watched>,
 }
 
@@ -49,7 +49,7 @@ pub fn run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Outcome, Vec<Refu
     run_and_watch(scenario, arm, seed, Watch::Nothing, &mut |_, _| {})
 }
 
-/// What is kept of a run besides its figures.
+/// Records of a run besides its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
     /// Figures alone are kept.
@@ -135,7 +135,7 @@ fn lay_out(host: &mut Host, config: &HostConfig, scenario: &Scenario) {
     }
 }
 
-/// What is counted, since the host began or over a phase.
+/// Counters, since the host began or over a phase.
 struct Span {
     elapsed: Ns,
     /// Bytes written, by disk.
@@ -145,7 +145,7 @@ struct Span {
     /// By group of tasks, the host first.
     pressure: Vec<Pressure>,
     reclaimed: Reclaimed,
-    /// Where pages are kept one by one.
+    /// Only where pages are kept one by one.
     vmstat: Option<Vmstat>,
     flushers: Ns,
     /// By cgroup: pages that its flushers and those below have written.
@@ -156,14 +156,14 @@ struct Span {
     stats: Vec<BTreeMap<&'static str, u64>>,
 }
 
-/// What each of `now` is more than `then`.
+/// Increase of each of `now` over `then`.
 fn each<T>(now: &[T], then: &[T], since: impl Fn(&T, &T) -> T) -> Vec<T> {
     let both = now.iter().zip(then);
     both.map(|(now, then)| since(now, then)).collect()
 }
 
 impl Span {
-    /// What has been counted so far.
+    /// Counters of all that has happened so far.
     fn now(host: &mut Host) -> Span {
         let tasks = &mut host.tasks;
         let now = tasks.now;

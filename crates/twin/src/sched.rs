@@ -16,16 +16,16 @@ use crate::sim::clock::{Ns, SECOND};
 use psi::{HOST, Psi, PsiFlags};
 use std::collections::VecDeque;
 
-/// What the scheduler keeps of a task.
+/// State that the scheduler keeps of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Entity {
     /// The CPU it is on, or was last.
     pub cpu: u16,
-    /// Whose pressure it counts for first.
+    /// Group whose pressure it counts for first.
     pub pressure: u32,
-    /// What it is doing, for that.
+    /// Activity that counts for that.
     pub doing: PsiFlags,
-    /// Whether it waits for its CPU.
+    /// `true` while it waits for its CPU.
     queued: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Entity {
 pub struct Kthread {
     /// The CPU it is on, or was last.
     pub cpu: u16,
-    /// What it is doing, for pressure.
+    /// Activity that counts for pressure.
     pub doing: PsiFlags,
 }
 
@@ -56,7 +56,7 @@ pub struct Cpu {
     pub dirty_throttle_leaks: u64,
     /// Pages taken from its own list of free ones since that was filled.
     pub pcp_taken: u64,
-    /// When those are through who want to run on it now.
+    /// Time at which all that want to run on it now are through.
     pub free_at: Ns,
     /// The task that is on it.
     curr: Option<u32>,
@@ -70,7 +70,7 @@ pub struct Cpu {
 #[derive(Clone, Debug)]
 pub struct Sched {
     sim: Sim,
-    /// What takes how much CPU time.
+    /// Machine, with the CPU time of its work.
     pub machine: Machine,
     /// CPUs by their number.
     pub cpus: Vec<Cpu>,
@@ -168,7 +168,7 @@ impl Sched {
         thread.doing = doing;
     }
 
-    /// Whether a kernel thread shares its CPU.
+    /// `true` if a kernel thread shares its CPU.
     pub fn is_shared(&self, thread: &Kthread) -> bool {
         self.psi.running(thread.cpu) > 1
     }

@@ -22,7 +22,7 @@ use knobs::Knob;
 use scenario::model::Scenario;
 use std::collections::BTreeMap;
 
-/// What stands in the way: the key, as problems of scenario files name it, and why.
+/// Obstacle to a run: the key, as problems of scenario files name it, and the reason.
 pub type Refusal = (String, String);
 
 /// CPU time of a write() and of a page of it, on a machine of today, in nanoseconds.
@@ -31,7 +31,7 @@ const PER_PAGE: Ns = 600;
 /// CPU time of a page that is looked at to take it: 2,480 instructions
 /// (`crates/weir/tests/guest/scan.sh`), two to three of them a nanosecond.
 const SCAN: Ns = 1000;
-/// What a flusher submits when nothing but its own work bounds it, in bytes per second.
+/// Bandwidth of a flusher that nothing but its own work bounds, in bytes per second.
 const FLUSHER: u64 = 4 << 30;
 
 /// Everything about a scenario that does not change from phase to phase.
@@ -120,11 +120,11 @@ pub fn configure(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
 /// A host's dirty limits, in pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Levels {
-    /// What may be dirty.
+    /// Pages that may be dirty.
     pub limit: u64,
     /// From where flushers write.
     pub background: u64,
-    /// What can be dirtied at all.
+    /// Pages that can be dirtied at all.
     pub dirtyable: u64,
 }
 

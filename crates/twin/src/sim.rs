@@ -13,7 +13,7 @@ use random::Random;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// What can happen.
+/// Events that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A task goes on.
@@ -34,7 +34,7 @@ pub enum Event {
     Kjournald(u32),
     /// Blocks that a commit has written to a disk's journal are to be written in their place.
     Checkpoint(u32),
-    /// What was unwritten of a file's writeback has been converted.
+    /// Unwritten pages of a file's writeback have been converted.
     Ioend(u32),
     /// A writeback's bandwidth is measured anew.
     Bandwidth(u32),
@@ -103,11 +103,11 @@ impl Eq for Scheduled {}
 /// Clock, event queue and random numbers of a run.
 #[derive(Clone, Debug)]
 pub struct Sim {
-    /// What time it is.
+    /// Time that it is now.
     pub now: Ns,
     scheduled: u64,
     events: BinaryHeap<Scheduled>,
-    /// How many events there were.
+    /// Number of events so far.
     pub handled: u64,
     /// Random numbers of the run.
     pub random: Random,

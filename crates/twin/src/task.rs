@@ -45,7 +45,7 @@ use sync::Step;
 /// A job in a phase, with what its processes have done.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What each does.
+    /// Work of each process.
     pub work: Work,
     /// Of writes that ended in the measured time.
     pub latencies: Latencies,
@@ -55,9 +55,9 @@ pub struct Job {
     pub bytes: u64,
     /// The longest any process was measured.
     pub runtime: Ns,
-    /// What each process wrote.
+    /// Bytes that each process wrote.
     pub each: Vec<u64>,
-    /// What they mapped.
+    /// Counts of what they mapped.
     pub mapped: Mapped,
     /// A process was killed for memory.
     pub killed: bool,
@@ -114,7 +114,7 @@ pub struct Task {
     vain: u32,
     /// Pages charged to its cgroup since it was last held to `memory.high`.
     charged: u64,
-    /// What the throttle keeps of it.
+    /// State that the throttle keeps of it.
     pub dirtier: Dirtier,
     state: State,
     pass_began: Ns,
@@ -129,23 +129,23 @@ pub struct Task {
     /// Operations so far, since it last thought.
     ops: u64,
     since_thought: u64,
-    /// What it receives has come from then on and has not been taken.
+    /// Time from which on data have come that it has not taken.
     received_from: Ns,
     start: Ns,
     measured_from: Ns,
     end: Ns,
     order: Option<Shuffle>,
-    /// What a reader has asked for.
+    /// Pages that a reader has asked for.
     reader: Option<Box<Reader>>,
-    /// What one that maps memory is at, and how one that reclaims page by page.
+    /// State of a task that maps memory, and of one that reclaims page by page.
     alloc: Option<Box<Allocator>>,
     reclaimer: Option<Box<Reclaimer>>,
-    /// How often it has slept there.
+    /// Number of times that it has slept there.
     naps: u32,
 }
 
 impl Task {
-    /// Which job it is of, by its place among the phase's.
+    /// Index of its job among the phase's.
     pub fn job(&self) -> usize {
         self.job
     }
@@ -231,7 +231,7 @@ impl Tasks {
         self.schedule(begins, Event::Task(index as u32));
     }
 
-    /// What was scheduled for a task happens.
+    /// Goes on with what was scheduled for a task.
     pub fn task_goes_on(&mut self, index: usize) {
         if self.tasks[index].state == State::Over || !self.has_cpu(index) {
             return;

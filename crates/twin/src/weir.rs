@@ -32,7 +32,7 @@ use policy::pause::JudgedBy;
 use policy::subtree::Subtree;
 use std::collections::BTreeMap;
 
-/// What the module knows of one cgroup.
+/// The module's record of one cgroup.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// It is at, above or below a cgroup with a knob.
@@ -117,7 +117,7 @@ pub struct Weir {
     pub seconds: u64,
     /// The agent's `drain_seconds = "auto"` finds them.
     pub headroom: Option<Headroom>,
-    /// What flushers are doing, for that.
+    /// State of the flushers, for that.
     pub look: Look,
     /// The agent's `[assist]`.
     pub assistants: assist::Assistants,
@@ -132,9 +132,9 @@ pub struct Weir {
     /// By number of the writeback, and how many of them are held.
     flushers: Vec<window::Flusher>,
     held: u32,
-    /// What a cgroup's domain was judged by in the last pass.
+    /// Limit that a cgroup's domain was judged by in the last pass.
     judged_by: JudgedBy,
-    /// What the last pass over the host's domain, if it let its writer go, lets that dirty.
+    /// Pages that the last pass over the host's domain, if it let its writer go, lets that dirty.
     pub released_poll: Option<u64>,
     stock: u64,
     host_thresh: u64,
@@ -152,7 +152,7 @@ impl Weir {
         }
     }
 
-    /// What the host's limits are amended by.
+    /// Figures that the host's limits are amended by.
     fn host(&self) -> drain::Host {
         drain::Host {
             limit: self.drain.limit,
@@ -180,7 +180,7 @@ impl Weir {
     }
 }
 
-/// Where the module's probes are, if it is loaded.
+/// The module's probes, if it is loaded.
 #[derive(Clone, Debug)]
 pub struct Hooks {
     jbd2: Jbd2,

@@ -30,7 +30,7 @@ pub struct Writeback {
     pub syncing: bool,
     /// Pages a CPU may dirty unseen.
     pub ratelimit_pages: u64,
-    /// What was traced, if anything is.
+    /// Events that were traced, if any are.
     pub trace: Option<Vec<observe::event::Event>>,
 }
 
@@ -103,7 +103,7 @@ impl Writeback {
         }
     }
 
-    /// What is complete of a file is written.
+    /// Pages of a file that are complete are written.
     fn end_page_writeback(&mut self, file: usize) {
         let owner = self.files[file].wb as usize;
         let pages = std::mem::take(&mut self.files[file].unended);

@@ -11,7 +11,7 @@ use scenario::model::Timing;
 /// Pages of a file on the disk are numbered from its own multiple of this on.
 const FILE: u32 = 32;
 
-/// Where a page of a file is on its disk, as far as seeks are concerned.
+/// Position of a page of a file on its disk, as far as seeks are concerned.
 pub fn sector(file: usize, page: u64) -> u64 {
     ((file as u64 + 1) << FILE) + page
 }
@@ -19,9 +19,9 @@ pub fn sector(file: usize, page: u64) -> u64 {
 /// Times of a disk's reads and writes besides bandwidth.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Medium {
-    /// What a read takes.
+    /// Times that a read takes.
     pub reads: Timing,
-    /// What a write takes.
+    /// Times that a write takes.
     pub writes: Timing,
 }
 
@@ -44,7 +44,7 @@ impl Medium {
         self.timing(is_read).latency_ns - self.least(is_read)
     }
 
-    /// What a request at `start` takes more because the last ended at `end`.
+    /// Further time of a request at `start` because the last ended at `end`.
     pub fn seek(&self, is_read: bool, end: u64, start: u64) -> Ns {
         let timing = self.timing(is_read);
         match (end == start, end >> FILE == start >> FILE) {

@@ -10,8 +10,8 @@ use crate::sim::Event;
 use crate::sim::clock::wake_at;
 
 impl Blk {
-    /// How many pages of `left` a flusher or a task hands over at once: none if it has to wait for
-    /// a slot.
+    /// Number of pages of `left` that a flusher or a task hands over at once: none if it has to
+    /// wait for a slot.
     pub fn takes(&self, device: usize, cgroup: usize, hctx: u32, left: u64) -> u64 {
         let disk = &self.devices[device];
         if self.limit_from(device, cgroup, false).is_some() {

@@ -16,7 +16,7 @@ const READS: u32 = 2;
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// When it has left the line.
+    /// Time at which it has left the line.
     due: Ns,
     tag: u64,
     request: Request,
@@ -29,9 +29,9 @@ pub struct Queue {
     /// Nothing is done before.
     opens: Ns,
     medium: Medium,
-    /// Where the request that was taken out last ended.
+    /// End on the disk of the request that was taken out last.
     head: u64,
-    /// When that was complete.
+    /// Time at which that was complete.
     last: Ns,
 }
 
@@ -93,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// When the first will be complete; never if there is none.
+    /// Time at which the first will be complete; never if there is none.
     pub fn due(&self) -> Ns {
         let delay = |first: &Place| self.medium.delay(first.request.is_read());
         let first = self.places.front();
@@ -116,7 +116,7 @@ impl Queue {
         self.places.iter().map(|place| &place.request)
     }
 
-    /// Where a read is next that overtakes: before none that is under way.
+    /// Place of the next read, which overtakes: before none that is under way.
     fn place_of_read(&self, under_way: usize) -> usize {
         let (mut place, mut reads) = (under_way, 0);
         while let Some(other) = self.places.get(place) {

@@ -7,7 +7,7 @@ use crate::mm::domain::PAGE;
 /// (`scenarios/fsync/fitted-xfs.toml`, what the disk wrote besides data), so two sectors.
 const CHECKPOINT: u64 = 1024;
 
-/// What is on its way.
+/// Contents of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
     /// Dirty pages of a file.
@@ -25,7 +25,7 @@ pub enum What {
     SwapOut(u32),
     /// Those that a task reads back.
     SwapIn(u32),
-    /// What the filesystem writes besides: its journal.
+    /// Further writes of the filesystem: its journal.
     Journal,
     /// A checkpoint of xfs's log, by its sequence.
     Log(u64),
@@ -36,21 +36,21 @@ pub enum What {
 /// Pages on the way to the disk, or from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// What they are.
+    /// Contents of the request.
     pub what: What,
     /// Number of pages in it.
     pub pages: u32,
-    /// Where it begins on the disk, in pages (`sector()`); 0 outside of files.
+    /// Begin on the disk, in pages (`sector_of()`); 0 outside of files.
     pub sector: u64,
-    /// Whose slot it has: a CPU's, or a writeback's where the disk is divided by weight.
+    /// Owner of its slot: a CPU, or a writeback where the disk is divided by weight.
     pub hctx: u32,
-    /// Whom limits and weights count it for.
+    /// Cgroup that limits and weights count it for.
     pub cgroup: u32,
 }
 
 impl Request {
-    /// Whether the kernel's writeback throttling counts it (`wbt_should_throttle`): not what a task
-    /// reads or waits for.
+    /// `true` if the kernel's writeback throttling counts it (`wbt_should_throttle`): not what a
+    /// task reads or waits for.
     pub fn is_throttled(&self) -> bool {
         matches!(self.what, What::Pages { .. } | What::SwapOut(_))
     }
@@ -63,18 +63,18 @@ impl Request {
         }
     }
 
-    /// Where it ends on the disk.
+    /// End on the disk, in pages.
     pub fn end(&self) -> u64 {
         self.sector + u64::from(self.pages)
     }
 
-    /// Whether it reads.
+    /// `true` if it reads.
     pub fn is_read(&self) -> bool {
         matches!(self.what, What::Read(_) | What::SwapIn(_))
     }
 }
 
-/// Who waits for a slot.
+/// A waiter for a slot.
 #[derive(Clone, Copy, Debug)]
 pub enum Waiter {
     /// The flusher of a writeback.

@@ -23,13 +23,13 @@ const WOKEN: Ns = 4_500;
 const SERVED: Ns = 9_000;
 
 impl Device {
-    /// What a flusher begins with that has used `used` and has slept: it is not owed what others
-    /// used meanwhile.
+    /// CPU time that a flusher begins with which has used `used` and has slept: it is not owed what
+    /// others used meanwhile.
     pub fn joins(&self, used: Ns) -> Ns {
         self.clock.max(used)
     }
 
-    /// Who is to be woken: those who wait for a slot of `hctx`, or for any; the latter have one.
+    /// Waiters to be woken: those for a slot of `hctx`, or for any; the latter have one.
     pub fn woken(&mut self, hctx: u32) -> (Vec<Waiter>, bool) {
         let at = hctx as usize;
         if !self.waiters[at].is_empty() {
@@ -60,13 +60,13 @@ impl Device {
         (woken, true)
     }
 
-    /// Whether some of a CPU's slots are taken.
+    /// `true` if some of a CPU's slots are taken.
     pub fn is_busy(&self, hctx: u32) -> bool {
         let tags = self.tags.get(hctx as usize);
         tags.is_some_and(|left| *left < self.depth)
     }
 
-    /// What a flusher counts as having used of its CPU once it has been woken, first of all or not.
+    /// CPU time that a flusher counts as having used once it has been woken, first of all or not.
     pub fn charges(&mut self, used: Ns, is_first: bool) -> Ns {
         if is_first {
             self.clock = used;

@@ -101,7 +101,7 @@ impl ThrotlGrp {
     }
 }
 
-/// What a rate gives in so many ticks.
+/// Amount that a rate gives in so many ticks.
 fn given(rate: u64, ticks: Ticks) -> u64 {
     u64::try_from(u128::from(rate) * u128::from(ticks) / u128::from(HZ)).unwrap_or(u64::MAX)
 }

@@ -28,7 +28,7 @@ impl Vary {
         }
     }
 
-    /// How long a request takes that is due `time`.
+    /// Varied time of a request that is due `time`.
     pub fn scatters(&mut self, time: Ns) -> Ns {
         let most = (u128::from(time) * u128::from(self.percent) / 100) as Ns;
         time - most + self.chance.next() % (2 * most + 1)

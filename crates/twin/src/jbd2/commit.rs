@@ -35,11 +35,11 @@ pub(super) struct Commit {
     pub files: u32,
     /// Requests of its own that are not.
     requests: u32,
-    /// What comes next.
+    /// The stage that comes next.
     stage: Stage,
 }
 
-/// What a commit does when its thread goes on.
+/// Stages of a commit, one for each time that its thread goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Blocks,
@@ -212,7 +212,7 @@ impl Jbd2 {
         }
     }
 
-    /// Who commits is a thread of the kernel's, and waits for I/O.
+    /// The committing thread is the kernel's, and waits for I/O.
     fn journal_does(&mut self, device: usize, from: PsiFlags, to: PsiFlags) {
         let (cpu, now) = (self.journal_cpu(device), self.now);
         self.psi.turn(cpu, HOST, from, to, now);

@@ -18,10 +18,10 @@ use crate::sim::clock::{Ns, SECOND};
 use crate::task::Tasks;
 use policy::tier::{Group, Move, Room, Settings};
 
-/// What the engine in use can tell apart.
+/// Differences that the engine in use can tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Engine {
-    /// Which pages are hot: the policy is told, and cold ones go down first.
+    /// Heat is one: the policy is told which pages are hot, and cold ones go down first.
     pub knows_heat: bool,
     /// Hot ones go up first.
     pub lifts_hot: bool,
@@ -39,11 +39,11 @@ struct Order {
 /// The agent that moves pages between tiers.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    /// How it moves.
+    /// Mechanism that it moves pages by.
     pub engine: Engine,
-    /// How often it looks.
+    /// Time from one look to the next.
     pub interval: Ns,
-    /// What the policy is handed.
+    /// Settings that the policy is handed.
     pub settings: Settings,
     /// Free memory left to allocations, by tier.
     pub headroom: Vec<u64>,
@@ -95,7 +95,7 @@ impl Memory {
         }
     }
 
-    /// What the policy says now.
+    /// Moves that the policy wants now.
     fn moves(&self, tasks: &Tasks) -> Option<Vec<Move>> {
         let (agent, tiers) = (self.agent.as_ref()?, self.budgeted?);
         let mut room = Room::default();
@@ -107,7 +107,7 @@ impl Memory {
         Some(policy::tier::plan(&tiers, &room, &agent.settings, &groups))
     }
 
-    /// What of each cgroup but the root may lie in the fastest tier, if there are budgets.
+    /// Pages of each cgroup but the root that may lie in the fastest tier, if there are budgets.
     pub fn budgets(&self, tasks: &Tasks) -> Option<Vec<u64>> {
         let tiers = self.budgeted?;
         let groups = self.groups(tasks, Engine::default());
@@ -154,7 +154,7 @@ fn group(tasks: &Tasks, index: usize, held: &[Heat], engine: Engine) -> Group {
 }
 
 impl Memory {
-    /// What the agent gets done in a beat.
+    /// Moves as much as the agent gets done in a beat.
     pub(super) fn agent_moves(&mut self) {
         let Some(agent) = &mut self.agent else { return };
         let engine = agent.engine;

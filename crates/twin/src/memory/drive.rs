@@ -42,7 +42,7 @@ impl Memory {
         }
     }
 
-    /// What each cgroup and those below it hold, by tier.
+    /// Pages that each cgroup and those below it hold, by tier.
     pub fn held_in_tiers(&self, cgroups: &[Cgroup]) -> Vec<Vec<Heat>> {
         let mut all = vec![vec![[0; 2]; self.tiers.len()]; cgroups.len()];
         for holder in &self.holders {

@@ -30,9 +30,9 @@ pub struct Holder {
     pub held_last: Vec<Heat>,
     /// Touched so far.
     pub touched: Heat,
-    /// When it begins.
+    /// Time at which it begins.
     pub begins: Ns,
-    /// When it ends.
+    /// Time at which it ends.
     pub ends: Ns,
     /// The job has ended.
     pub over: bool,
@@ -64,7 +64,7 @@ impl Holder {
         (self.touched[HOT] + self.touched[COLD]).abs_diff(held + last)
     }
 
-    /// What the next `pages` that it touches are.
+    /// Heat of the next `pages` that it touches.
     pub fn next(&mut self, pages: u64) -> Heat {
         let all = self.size[HOT] + self.size[COLD];
         let then = all - self.untouched() + pages;

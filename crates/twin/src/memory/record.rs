@@ -8,7 +8,7 @@ use crate::sim::clock::{MS, Ns};
 const LOOK: Ns = 100 * MS;
 const _: () = assert!(LOOK % BEAT == 0);
 
-/// What a cgroup and those below it hold, in pages.
+/// Pages that a cgroup and those below it hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Pages in the fastest tier.
@@ -17,12 +17,12 @@ pub struct Held {
     pub low: u64,
 }
 
-/// What was seen in a phase, look by look.
+/// Looks at a phase, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// When the phase began, when the last of its jobs did, and when all end.
+    /// Times at which the phase began, the last of its jobs did, and all end.
     span: (Ns, Ns, Ns),
-    /// When each look was.
+    /// Time of each look.
     pub looks: Vec<Ns>,
     /// Pages by cgroup, the root first.
     pub cgroups: Vec<Vec<Held>>,
@@ -41,7 +41,7 @@ impl Record {
         };
     }
 
-    /// When the last job began.
+    /// Time at which the last job began.
     pub fn last_start(&self) -> Ns {
         self.span.1
     }
@@ -51,7 +51,7 @@ impl Record {
         self.span.1.midpoint(self.span.2)
     }
 
-    /// Whether it is time to look.
+    /// `true` if it is time to look.
     pub fn is_due(&self, now: Ns) -> bool {
         (now - self.span.0) % LOOK == 0
     }

@@ -17,7 +17,7 @@ use crate::sim::clock::{Ns, SECOND};
 pub struct Tier {
     /// All of it, as budgets see it.
     pub present: u64,
-    /// What there is for jobs: all but the kernel's own.
+    /// Pages for jobs: all but the kernel's own.
     pub room: u64,
     /// Free pages of the capacity.
     pub free: u64,

@@ -68,7 +68,7 @@ impl Mm {
         }
     }
 
-    /// What part of the host's limit a writeback is entitled to.
+    /// Part of the host's limit that a writeback is entitled to.
     pub fn fraction(&mut self, wb: usize) -> (u64, u64) {
         let now = self.tick();
         let completions = &mut self.wbs[wb].completions;
@@ -144,7 +144,7 @@ impl Mm {
         least
     }
 
-    /// What `memory.max` and `memory.high` from a cgroup up still leave it.
+    /// Pages that `memory.max` and `memory.high` from a cgroup up still leave it.
     pub fn headroom(&self, cgroup: usize) -> u64 {
         let mut least = u64::MAX;
         let mut next = cgroup;

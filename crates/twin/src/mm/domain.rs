@@ -42,7 +42,7 @@ pub struct Sysctl {
     pub background: Level,
     /// Age at which pages are written whatever the levels.
     pub dirty_expire_interval: Ticks,
-    /// How often flushers look for such pages; 0 never.
+    /// Ticks from one look of the flushers for such pages to the next; 0 never.
     pub dirty_writeback_interval: Ticks,
 }
 
@@ -85,14 +85,14 @@ impl Sysctl {
     }
 }
 
-/// What outlives a pass.
+/// State of a domain that outlives a pass.
 #[derive(Clone, Debug, Default)]
 pub struct WbDomain {
     /// The smoothed limit, in pages.
     pub dirty_limit: u64,
-    /// When it was last moved.
+    /// Tick at which that limit was last moved.
     pub dirty_limit_tstamp: Ticks,
-    /// Whose completions make shares of the limit.
+    /// Completions that make shares of the limit.
     pub completions: FpropGlobal,
 }
 
@@ -121,7 +121,7 @@ pub struct Dtc {
     pub limits: Limits,
     /// Level at which throttling begins.
     pub freerun: u64,
-    /// What this writeback holds of it.
+    /// Pages that this writeback holds of it.
     pub wb_dirty: u64,
     /// Its share of the limit.
     pub wb_thresh: u64,
@@ -132,7 +132,7 @@ pub struct Dtc {
 }
 
 impl Dtc {
-    /// Whether no task is throttled in this domain.
+    /// `true` if no task is throttled in this domain.
     pub fn is_free(&self) -> bool {
         match self.is_strict {
             true => self.wb_dirty <= self.wb_freerun(),
@@ -140,12 +140,12 @@ impl Dtc {
         }
     }
 
-    /// Where throttling begins for a writeback that is held to its share.
+    /// Level at which throttling begins for a writeback that is held to its share.
     pub fn wb_freerun(&self) -> u64 {
         arith::freerun(self.wb_thresh, self.wb_bg_thresh)
     }
 
-    /// What the base rate goes by: a count, and where it is to be.
+    /// Count that the base rate goes by, and where it is to be.
     pub fn aim(&self) -> (u64, u64) {
         match self.is_strict {
             false => (self.limits.dirty, self.setpoint()),
@@ -159,12 +159,12 @@ impl Dtc {
         self.limits.thresh.max(self.limits.dom_limit)
     }
 
-    /// Where the throttle wants to hold it.
+    /// Level that the throttle wants to hold it at.
     pub fn setpoint(&self) -> u64 {
         arith::setpoint(self.freerun, self.hard_dirty_limit())
     }
 
-    /// Whether this writeback holds more than its share of a domain that is over its limit.
+    /// `true` if this writeback holds more than its share of a domain that is over its limit.
     pub fn is_exceeded(&self) -> bool {
         self.wb_dirty > self.wb_thresh && (self.is_strict || self.limits.dirty > self.limits.thresh)
     }

@@ -18,7 +18,7 @@ pub struct Run {
     pub file: u32,
     /// Number of pages in the run.
     pub pages: u16,
-    /// How often the file had been forgotten when they came.
+    /// Number of times that the file had been forgotten when they came.
     pub invalidate_seq: u16,
 }
 
@@ -39,7 +39,7 @@ impl Run {
 #[derive(Clone, Debug, Default)]
 pub struct Lru {
     runs: VecDeque<Run>,
-    /// How many have been taken out.
+    /// Number of runs that have been taken out.
     gone: u64,
 }
 
@@ -82,7 +82,7 @@ impl Lru {
         Some(run)
     }
 
-    /// What is left of the oldest.
+    /// Puts back the rest of the oldest run.
     pub fn put_back(&mut self, run: Run) {
         self.gone -= 1;
         self.runs.push_front(run);

@@ -32,7 +32,7 @@ pub const ABSENT: Pfn = NONE;
 /// One that is on the swap disk alone; of a file, one that reclaim has taken.
 pub const GONE: Pfn = NONE - 1;
 
-/// Which kernel reclaims, where they differ in who sleeps: `[twin] reclaim`.
+/// Kernels to reclaim by, which differ in the tasks that sleep: `[twin] reclaim`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kernel {
     /// Up to 5.15: `congestion_wait()`, for a time.
@@ -64,7 +64,7 @@ pub struct Swap {
     next: u32,
 }
 
-/// What is known of a file's pages.
+/// State of a file's pages.
 #[derive(Clone, Debug, Default)]
 struct FilePages {
     /// By page: its number, [`ABSENT`] or [`GONE`].
@@ -73,14 +73,14 @@ struct FilePages {
     in_flight: VecDeque<(u64, u64)>,
 }
 
-/// Who sleeps in reclaim.
+/// A task that sleeps in reclaim, or kswapd.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleeper {
     /// Index of the task, or [`super::throttle::KSWAPD`].
     pub who: u32,
     /// Number of its sleep.
     pub number: u32,
-    /// What it waits for.
+    /// Reason that it waits for.
     pub reason: Reason,
 }
 
@@ -94,13 +94,13 @@ pub struct Node {
     files: Vec<FilePages>,
     /// None without a disk for it.
     pub swap: Option<Swap>,
-    /// Which kernel reclaims.
+    /// Kernel to reclaim by.
     pub kernel: Kernel,
-    /// Whether the multi-generational LRU reclaims.
+    /// `true` if the multi-generational LRU reclaims.
     pub lru_gen: bool,
     /// Isolated pages: anonymous, of files.
     pub isolated: [u64; 2],
-    /// What reclaim of anonymous pages and of files has cost, which shares out the next.
+    /// Costs of reclaiming anonymous pages and pages of files, which share out the next.
     pub cost: [u64; 2],
     /// kswapd met only pages in writeback (`PGDAT_WRITEBACK`).
     pub writeback: bool,
@@ -274,7 +274,7 @@ impl Node {
         swap.next
     }
 
-    /// Whose number a mapping of `pages` gets.
+    /// Number of a new mapping of `pages`.
     pub fn maps(&mut self, cgroup: usize, pages: u64) -> u32 {
         let mapping = Mapping {
             cgroup,
@@ -304,7 +304,7 @@ impl Node {
         count
     }
 
-    /// How many pages from `at` on are on the swap disk alone, of `count` at most.
+    /// Number of pages from `at` on that are on the swap disk alone, of `count` at most.
     pub fn swapped(&self, mapping: u32, at: u64, count: u64) -> u64 {
         let pages = &self.mappings[mapping as usize].pages;
         let end = (at + count).min(pages.len() as u64);
@@ -426,7 +426,7 @@ impl Mm {
         self.zone.free += 1;
     }
 
-    /// Whether a page of a file is dirty, and not in flight.
+    /// `true` if a page of a file is dirty, and not in flight.
     pub fn is_dirty(&self, file: u32, index: u32) -> bool {
         let (pages, index) = (&self.files[file as usize].pages, u64::from(index));
         pages.alike(index, index + 1).0
@@ -434,7 +434,7 @@ impl Mm {
 }
 
 impl Node {
-    /// What each list holds is of someone, and the count of anonymous pages.
+    /// Checks that the pages of each list have an owner, and the count of anonymous pages.
     #[cfg(any(test, debug_assertions))]
     pub fn check(&self) {
         self.lru.check();

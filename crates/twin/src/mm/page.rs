@@ -52,20 +52,20 @@ pub struct Page {
     next: Pfn,
     /// Index of a file, or of a mapping with [`ANON`].
     pub owner: u32,
-    /// Which page of its owner it is.
+    /// Index of the page within its owner.
     pub index: u32,
-    /// What is known of it, of [`flag`].
+    /// Bits of its state, of [`flag`].
     pub flags: u8,
     list: u8,
 }
 
 impl Page {
-    /// Whether all these flags are set.
+    /// `true` if all these flags are set.
     pub fn is(&self, flags: u8) -> bool {
         self.flags & flags == flags
     }
 
-    /// Whether it is of a mapping.
+    /// `true` if it is of a mapping.
     pub fn is_anon(&self) -> bool {
         self.owner & ANON != 0
     }
@@ -146,7 +146,7 @@ impl Lruvec {
         usize::from(self.page(pfn).list)
     }
 
-    /// Whether it is on any.
+    /// `true` if it is on any list.
     pub fn is_listed(&self, pfn: Pfn) -> bool {
         self.page(pfn).list != OFF
     }
@@ -200,7 +200,7 @@ impl Lruvec {
         self.lists[list].length -= 1;
     }
 
-    /// Whether an inactive list is to be filled from its active one: the larger memory is, the
+    /// `true` if an inactive list is to be filled from its active one: the larger memory is, the
     /// smaller a part of it is inactive, 1 : √(10 × GiB) (`inactive_is_low`).
     pub fn inactive_is_low(&self, inactive: usize) -> bool {
         let (cold, hot) = (self.length(inactive), self.length(inactive + 1));

@@ -37,22 +37,22 @@ pub const RATELIMIT_CALC_SHIFT: u32 = 10;
 pub const MAX_PAUSE: Ticks = HZ / 5;
 /// A pause should be worth this many pages.
 pub const DIRTY_POLL_THRESH: u64 = 32;
-/// Where a new writeback's estimates begin: 100 MB/s.
+/// Rate that a new writeback's estimates begin with: 100 MB/s.
 const INIT_BW: u64 = 100 << (20 - 12);
 /// Bandwidth is averaged over about this long.
 const PERIOD: Ticks = (3 * HZ).next_power_of_two();
 
-/// What one device's writeback has learnt.
+/// Estimates of one device's writeback.
 #[derive(Clone, Debug)]
 pub struct Rates {
     /// Pages written per second, smoothed once.
     pub write_bandwidth: u64,
     /// Pages written per second, smoothed twice (`avg_write_bandwidth`).
     pub avg_write_bandwidth: u64,
-    /// What a task may dirty per second, at position 1.
+    /// Pages that a task may dirty per second, at position 1.
     pub dirty_ratelimit: u64,
     balanced_dirty_ratelimit: u64,
-    /// When all this was last adapted.
+    /// Tick at which all this was last adapted.
     pub bw_time_stamp: Ticks,
     dirtied_stamp: u64,
     written_stamp: u64,
@@ -166,7 +166,7 @@ impl Rates {
         self.balanced_dirty_ratelimit = balanced;
     }
 
-    /// How long a pass may sleep, and what comes after, for a task that may have `task` pages per
+    /// Time that a pass may sleep, and what comes after, for a task that may have `task` pages per
     /// second.
     pub fn pause(&self, wb_dirty: u64, task: u64) -> Pause {
         // 8 is the reserve: at most an eighth of what is dirty is written meanwhile.
@@ -203,7 +203,7 @@ impl Rates {
         }
     }
 
-    /// Where the dirty count of a domain is, for this writeback.
+    /// Position of a domain's dirty count, for this writeback.
     pub fn pos_ratio(&self, view: &Dtc) -> u64 {
         let (limit, thresh, dirty) = (
             view.hard_dirty_limit(),
@@ -245,7 +245,8 @@ impl Rates {
     }
 }
 
-/// Where a writeback that is held to its share is in that; twice the host's where it is nearly dry.
+/// Position in its share of a writeback that is held to that; twice the host's where it is nearly
+/// dry.
 fn strict_pos_ratio(view: &Dtc, of_host: u64) -> u64 {
     let goal = view.wb_freerun();
     match view.wb_dirty {

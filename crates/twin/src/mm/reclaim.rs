@@ -3,7 +3,7 @@
 
 use super::Mm;
 
-/// How far a look for clean pages came.
+/// Progress of a look for clean pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
     /// Pages that were looked at.

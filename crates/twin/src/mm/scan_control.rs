@@ -7,10 +7,10 @@ use super::throttle::Nap;
 use super::zone::SWAP_CLUSTER_MAX;
 use crate::sim::clock::Ticks;
 
-/// What each pass begins with.
+/// Priority that each pass begins with.
 pub const DEF_PRIORITY: u32 = 12;
 
-/// How far it is.
+/// Stages that it comes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     /// A priority begins.
@@ -22,7 +22,7 @@ pub enum Stage {
     Looked,
     /// All lists were (the end of `shrink_node`).
     Node,
-    /// Whether it got anywhere (`consider_reclaim_throttle`).
+    /// It is checked for progress (`consider_reclaim_throttle`).
     Progress,
     /// A priority ends.
     Ends,
@@ -47,7 +47,7 @@ pub struct Reclaimer {
     pub before: u64,
     /// Pages found in this priority.
     pub found: Found,
-    /// What it has isolated.
+    /// Pages that it has isolated.
     pub batch: Batch,
     /// All of the last batch were dirty and not in writeback.
     pub only_dirty: bool,

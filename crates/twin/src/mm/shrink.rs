@@ -15,7 +15,7 @@ use super::page::{ACTIVE_ANON, ACTIVE_FILE, INACTIVE_ANON, INACTIVE_FILE, Pfn, f
 use super::scan_control::Reclaimer;
 use super::zone::SWAP_CLUSTER_MAX;
 
-/// What was found (`struct reclaim_stat`, and what `scan_control` sums up of it).
+/// Pages found, by state (`struct reclaim_stat`, and what `scan_control` sums up of it).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
     /// Pages of files that were dirty or in writeback.
@@ -41,7 +41,7 @@ pub struct Batch {
     kept: Vec<(Pfn, usize)>,
     /// Of these, to be written to the swap disk first.
     pub out: Vec<Pfn>,
-    /// How many were isolated, from which list.
+    /// Number of pages isolated, and the list they are from.
     isolated: (u64, usize),
 }
 
@@ -238,7 +238,7 @@ impl Mm {
         ]
     }
 
-    /// Whether tasks have isolated more than an eighth of an inactive list (`too_many_isolated`).
+    /// `true` if tasks have isolated more than an eighth of an inactive list (`too_many_isolated`).
     pub fn too_many_isolated(&self, list: usize) -> bool {
         let Some(node) = &self.node else { return false };
         node.isolated[list / 2] > node.lru.length(list) >> 3

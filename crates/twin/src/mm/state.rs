@@ -31,7 +31,7 @@ impl Counts {
         self.dirty + self.writeback
     }
 
-    /// Whether nothing has been lost or made up.
+    /// `true` if nothing has been lost or made up.
     #[cfg(any(test, debug_assertions))]
     pub fn is_even(&self) -> bool {
         self.dirtied == self.written + self.dirty + self.writeback + self.dropped
@@ -49,7 +49,7 @@ pub struct Cgroup {
     pub counts: Counts,
     /// Its and its descendants'.
     pub subtree: Counts,
-    /// What the kernel believes of them: the counts at the last refresh.
+    /// Counts that the kernel believes: those at the last refresh.
     pub flushed: Counts,
     /// Pages of page cache charged to it.
     pub file: u64,
@@ -75,7 +75,7 @@ pub struct Cgroup {
     pub low: u64,
     /// Its domain; the root has none.
     pub domain: WbDomain,
-    /// Whose pressure its tasks count for first.
+    /// Group whose pressure its tasks count for first.
     pub pressure: u32,
 }
 
@@ -114,7 +114,7 @@ pub struct Wb {
     pub device: usize,
     /// Pages of this writeback.
     pub counts: Counts,
-    /// What the controller has learnt.
+    /// Rates that the controller has learnt.
     pub rates: Rates,
     /// Part of the host's completions.
     pub completions: FpropLocal,
@@ -171,19 +171,19 @@ pub struct File {
     pub memcg: u32,
     /// Bytes that are charged with each of its pages.
     pub beside: u64,
-    /// What is dirty.
+    /// Pages that are dirty.
     pub pages: Pages,
     /// Pages in flight.
     pub in_flight: u64,
     /// Of these, written as parts of a bio that has more.
     pub unended: u64,
-    /// What is in the cache.
+    /// Pages in the cache.
     pub cache: Pages,
-    /// How many pages that are.
+    /// Number of pages in the cache.
     pub cached: u64,
-    /// How often all that was in the cache has been forgotten.
+    /// Number of times that all in the cache has been forgotten.
     pub invalidate_seq: u16,
-    /// Where in its cgroup's line its last pages are.
+    /// Place of its last pages in its cgroup's line.
     pub run: u64,
     /// Index where writeback goes on.
     pub writeback_index: u64,
@@ -193,7 +193,7 @@ pub struct File {
     pub folio_pages: u64,
     /// On one of its flusher's lists.
     pub listed: bool,
-    /// When the first of its dirty pages was dirtied.
+    /// Tick at which the first of its dirty pages was dirtied.
     pub dirtied_when: Ticks,
     /// Pages that have blocks on the disk; all have if `None`.
     pub mapped: Option<Pages>,
@@ -201,7 +201,7 @@ pub struct File {
     pub large_folios: bool,
     /// Of one that grows on vfat: up to where the allocation table was read for it, in pages.
     pub fat: Option<u64>,
-    /// Which block of its filesystem its inode is in.
+    /// Block of its filesystem that its inode is in.
     pub block: u32,
     /// Its time stamp: they have ticks.
     pub mtime: Ticks,
@@ -264,8 +264,8 @@ impl File {
         alignment.min(1 << left.ilog2())
     }
 
-    /// How many of the dirty `pages` from `start` on a flusher finds at `now`: none of a folio that
-    /// a task still copies to, which Linux marks dirty afterwards (`iomap_write_end`).
+    /// Number of the dirty `pages` from `start` on that a flusher finds at `now`: none of a folio
+    /// that a task still copies to, which Linux marks dirty afterwards (`iomap_write_end`).
     pub fn found(&self, start: u64, pages: u64, now: Ns) -> u64 {
         match self.copied {
             Some((at, until)) if now < until && at >= start => pages.min(at - start),
@@ -273,8 +273,8 @@ impl File {
         }
     }
 
-    /// How many of the dirty `pages` from `start` on are written where `part` are asked for: the last
-    /// folio is written whole.
+    /// Number of the dirty `pages` from `start` on that are written where `part` are asked for: the
+    /// last folio is written whole.
     pub fn whole_folios(&self, start: u64, pages: u64, part: u64) -> u64 {
         let end = start.saturating_add(part);
         let end = end
@@ -283,7 +283,7 @@ impl File {
         pages.min(end - start)
     }
 
-    /// Whether the page `start` has no block yet, and how many of `pages` from it on are like it.
+    /// Tells if the page `start` has no block yet, and how many of `pages` from it on are like it.
     pub fn unmapped(&self, start: u64, pages: u64) -> (bool, u64) {
         let Some(mapped) = &self.mapped else {
             return (false, pages);
@@ -300,23 +300,23 @@ impl File {
     }
 }
 
-/// What a sleeper finds when it wakes.
+/// State that a sleeper finds when it wakes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sleeper {
     /// `dirty_paused_when` after the sleep, in ticks.
     pub dirty_paused_when: Ticks,
     /// Pages until its next pass.
     pub nr_dirtied_pause: u64,
-    /// Whether the task must look again.
+    /// `true` if the task must look again.
     pub again: bool,
 }
 
-/// What the throttle keeps of a task that dirties pages.
+/// State that the throttle keeps of a task that dirties pages.
 #[derive(Clone, Debug)]
 pub struct Dirtier {
     /// Number of the task.
     pub pid: u32,
-    /// Whose throttle it passes.
+    /// Writeback whose throttle it passes.
     pub wb: u32,
     /// Its cgroup, whose bandwidth it is bound by. Without cgroup writeback it is not that of `wb`.
     pub home: u32,
@@ -326,13 +326,13 @@ pub struct Dirtier {
     pub nr_dirtied_pause: u64,
     /// Its clock in the throttle.
     pub dirty_paused_when: Ticks,
-    /// What it finds when it wakes.
+    /// State that it finds when it wakes.
     pub sleeper: Sleeper,
-    /// When its sleep ends.
+    /// End of its sleep, as a time.
     pub wakes_at: Ns,
     /// Pages it dirtied itself since it last reported to a bandwidth.
     pub unreported: u64,
-    /// What `unreported` came to at its last report.
+    /// Outcome of its last report of `unreported`.
     pub pace: Hold,
     /// By bandwidth, what it waits for when its operation is over.
     pub owed_pace: Option<Hold>,
@@ -365,7 +365,7 @@ impl Dirtier {
         }
     }
 
-    /// Whether it waits when its operation is over.
+    /// `true` if it waits when its operation is over.
     pub fn owes(&self) -> bool {
         self.owed_pace.is_some()
     }

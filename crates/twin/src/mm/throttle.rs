@@ -32,7 +32,7 @@ pub const KSWAPD: u32 = u32::MAX;
 pub type Nap = (Ticks, Reason, bool);
 
 impl Mm {
-    /// Whether half of what can be reclaimed is to be written.
+    /// `true` if half of what can be reclaimed is to be written.
     pub fn write_is_pending(&self) -> bool {
         let reclaimable = self.node.as_ref().map_or(0, |node| node.reclaimable());
         2 * self.counts.held() > reclaimable

@@ -40,7 +40,7 @@ pub struct Stalls {
     pub full: u64,
 }
 
-/// What is counted, by its name in `/proc/vmstat` as far as it has one.
+/// Counters, by their names in `/proc/vmstat` as far as they have one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Vmstat {
     /// Pages taken by tasks.
@@ -64,7 +64,7 @@ pub struct Vmstat {
 }
 
 impl Vmstat {
-    /// What it has grown by since it was `before`.
+    /// Growth since it was `before`.
     pub fn since(&self, before: &Vmstat) -> Vmstat {
         let mut stalls = self.stalls;
         for (now, before) in stalls.iter_mut().zip(before.stalls) {

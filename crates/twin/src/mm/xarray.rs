@@ -121,7 +121,7 @@ impl Pages {
         self.first(from, false).unwrap_or(self.size)
     }
 
-    /// Whether the page `at` is dirty, and how many pages from it on, up to `end`, are like it.
+    /// Tells if the page `at` is dirty, and how many pages from it on, up to `end`, are like it.
     pub fn alike(&self, at: u64, end: u64) -> (bool, u64) {
         let is_set = self.first_before(at, at + 1, true).is_some();
         let other = self.first_before(at + 1, end, !is_set);

@@ -37,7 +37,7 @@ use crate::sim::clock::Ns;
 /// Pages that a task takes for itself at a time.
 pub const SWAP_CLUSTER_MAX: u64 = 32;
 
-/// How many free pages are few.
+/// Levels of free pages that are low.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watermarks {
     /// Tasks reclaim for themselves below this (`WMARK_MIN`).
@@ -80,7 +80,7 @@ pub const KSWAPD_WAKE: Ns = 20_000;
 pub struct Kswapd {
     /// On which CPU.
     pub thread: Kthread,
-    /// Whether it runs, or is about to.
+    /// `true` if it runs, or is about to.
     pub awake: bool,
     /// Scans that found no clean page.
     pub kswapd_failures: u32,
@@ -89,7 +89,7 @@ pub struct Kswapd {
     pub naps: u32,
 }
 
-/// What was looked at, and what came of it; since the host began.
+/// Pages looked at, and the results; since the host began.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reclaimed {
     /// Pages kswapd has looked at.
@@ -98,14 +98,14 @@ pub struct Reclaimed {
     pub pgsteal_kswapd: u64,
     /// Pages that tasks have looked at for themselves.
     pub pgscan_direct: u64,
-    /// How often they began to.
+    /// Number of times that they began to.
     pub stalls: u64,
     /// Tasks that were killed.
     pub kills: u64,
 }
 
 impl Reclaimed {
-    /// What it has grown by since it was `before`.
+    /// Growth since it was `before`.
     pub fn since(&self, before: &Reclaimed) -> Reclaimed {
         Reclaimed {
             pgscan_kswapd: self.pgscan_kswapd - before.pgscan_kswapd,
@@ -127,13 +127,13 @@ pub struct Zone {
     pub free: u64,
     /// Pages in the page cache.
     pub cache: u64,
-    /// When few are free.
+    /// Levels below which few are free.
     pub marks: Watermarks,
     /// Counters of kswapd and direct reclaim.
     pub reclaimed: Reclaimed,
     /// The cgroup that is looked at next.
     pub hand: usize,
-    /// Who takes pages before tasks have to.
+    /// Thread that takes pages before tasks have to.
     pub kswapd: Kswapd,
 }
 

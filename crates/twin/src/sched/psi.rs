@@ -21,7 +21,7 @@ use crate::sim::clock::{Ns, TICK};
 const KEPT: u64 = 1677;
 const OF: u64 = 2048;
 
-/// What a task or flusher is doing.
+/// Activities of a task or flusher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PsiFlags {
     /// Neither running nor waiting for I/O.
@@ -65,7 +65,7 @@ struct Cpu {
 }
 
 impl Pressure {
-    /// What was lost since it was `before`.
+    /// Time lost since it was `before`.
     pub fn since(&self, before: &Pressure) -> Pressure {
         let since = |now: Lost, before: Lost| Lost {
             some: now.some - before.some,
@@ -84,7 +84,7 @@ pub const HOST: u32 = 0;
 /// Tasks that are looked at together: CPUs, who is on them, and what has been lost.
 #[derive(Clone, Debug)]
 struct Group {
-    /// Whose tasks include these.
+    /// Group whose tasks include these.
     parent: Option<u32>,
     cpus: Vec<Cpu>,
     lost: Pressure,
@@ -110,8 +110,8 @@ pub struct Psi {
     groups: Vec<Group>,
     /// A bit for each idle CPU.
     idle: Vec<u64>,
-    /// When the averages were taken last, and memory's of the host over ten seconds, in 2,048ths of
-    /// a percent.
+    /// Time of the last averages, and memory's of the host over ten seconds, in 2,048ths of a
+    /// percent.
     averaged: Ns,
     memory_10: u64,
 }
@@ -156,7 +156,7 @@ impl Psi {
         least.map_or(last, |(index, _)| index as u16)
     }
 
-    /// How many run or want to run on a CPU.
+    /// Number of tasks that run or want to run on a CPU.
     pub fn running(&self, cpu: u16) -> u32 {
         self.cpus()[usize::from(cpu)].running() as u32
     }

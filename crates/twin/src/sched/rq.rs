@@ -47,7 +47,7 @@ impl Sched {
         !waits
     }
 
-    /// How long a stretch of the task may be.
+    /// Longest time that a stretch of the task may take.
     pub fn turn_left(&self, index: usize) -> Ns {
         let cpu = &self.cpus[usize::from(self.entities[index].cpu)];
         match cpu.queue.is_empty() {
@@ -97,7 +97,7 @@ impl Sched {
         self.schedule_after(0, Event::Task(next as u32));
     }
 
-    /// Who waits longest where most wait comes to `cpu`.
+    /// Moves the task that waits longest, on the CPU with most waiting, to `cpu`.
     fn takes_over(&mut self, cpu: usize) -> Option<usize> {
         let lengths = self.cpus.iter().map(|cpu| cpu.queue.len());
         let (from, _) = lengths.enumerate().max_by_key(|(_, length)| *length)?;

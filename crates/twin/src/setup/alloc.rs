@@ -15,13 +15,13 @@ use crate::task::fio::Work;
 use scenario::metric::Name;
 use scenario::model::{Filesystem, Job, Pattern, Reclaim, Scenario};
 
-/// Whether a job maps memory over and over.
+/// `true` if a job maps memory over and over.
 pub fn allocates(job: &Job) -> bool {
     let memory = job.memory.as_ref();
     memory.is_some_and(|memory| memory.pattern.is_allocating())
 }
 
-/// What each of its processes does.
+/// Work of each of its processes.
 pub fn work(job: &Job) -> Option<Work> {
     let memory = job.memory.as_ref().filter(|_| allocates(job))?;
     Some(Work::maps(Maps {
@@ -31,7 +31,7 @@ pub fn work(job: &Job) -> Option<Work> {
     }))
 }
 
-/// What counts pages one by one, if a job maps memory.
+/// Counter of pages one by one, if a job maps memory.
 pub fn node(scenario: &Scenario) -> Option<Node> {
     if !scenario.jobs.iter().any(allocates) {
         return None;
@@ -48,7 +48,7 @@ pub fn node(scenario: &Scenario) -> Option<Node> {
     Some(Node::new(kernel, lru_gen, swap))
 }
 
-/// What the twin does not model of all this.
+/// Refuses all of this that the twin does not model.
 pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
     let mut refuse = |key: String, why: &str| refusals.push((key, why.to_owned()));
     let swaps = |filesystem| filesystem == Filesystem::Swap;

@@ -14,7 +14,7 @@ use scenario::io_max::io_max;
 use scenario::model::{Disk, DiskKind, Filesystem, Reclaim, Scenario, Timing};
 use std::collections::BTreeMap;
 
-/// What the twin does not model of disks, and of jobs on them.
+/// Refuses all that the twin does not model of disks, and of jobs on them.
 pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
     readers(scenario, works, refusals);
     for (index, disk) in scenario.disks.iter().enumerate() {
@@ -72,7 +72,7 @@ fn seconds(option: &str) -> Option<u64> {
 /// Seconds between commits by themselves.
 const COMMIT: u64 = 5;
 
-/// What a disk's filesystem does to be consistent; a server's is not ours to see.
+/// Way in which a disk's filesystem is consistent; a server's is not ours to see.
 pub fn journal(scenario: &Scenario, disk: &Disk) -> Kind {
     let has = |name: &str| options(disk).any(|option| option == name);
     match disk.filesystem {
@@ -211,7 +211,7 @@ fn read_bandwidth(scenario: &Scenario, disk: &Disk) -> Option<u64> {
         .or(disk.write_bandwidth.and(scenario.twin.disk_bandwidth))
 }
 
-/// Who reads must be told how fast.
+/// Readers must be told how fast they read.
 fn readers(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
     for (index, disk) in scenario.disks.iter().enumerate() {
         let mut jobs = scenario.jobs.iter().zip(works);

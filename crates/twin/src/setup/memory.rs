@@ -17,12 +17,12 @@ const ACCESS: u64 = 64;
 const MIGRATE: u64 = 2 << 30;
 /// The kernel describes each page in 64 bytes, in the fastest tier.
 const PER_PAGE: u64 = 64;
-/// What else it keeps to itself: its image, and the reserve it gives no task.
+/// Further memory that it keeps to itself: its image, and the reserve it gives no task.
 const IMAGE: u64 = 96 << 20;
 /// A difference that the agent takes for none, in bytes.
 const BAND: u64 = 4 << 20;
 
-/// What the twin does not model of all this.
+/// Refusals of all this that the twin does not model.
 pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     let mut refuse = |key: String, why: &str| refusals.push((key, why.to_owned()));
@@ -187,7 +187,7 @@ pub fn memory(scenario: &Scenario, arm: Arm) -> Memory {
     memory
 }
 
-/// What an engine can tell apart; `auto` is DAMON on the kernel that the twin models.
+/// Differences that an engine can tell; `auto` is DAMON on the kernel that the twin models.
 fn engine(name: &str) -> Engine {
     Engine {
         knows_heat: !matches!(name, "move_pages"),

@@ -26,7 +26,7 @@ pub fn ticks(now: Ns) -> Ticks {
     now / TICK
 }
 
-/// When a sleep of `pause` ticks that begins at `now` ends.
+/// End of a sleep of `pause` ticks that begins at `now`.
 pub fn wake_at(now: Ns, pause: Ticks) -> Ns {
     (ticks(now) + pause + 1) * TICK
 }

@@ -27,18 +27,18 @@ const TOUCH: Ns = 100;
 /// Pages that are read back together.
 const CLUSTER: u64 = 8;
 
-/// What such a job's tasks do.
+/// Work of such a job's tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Maps {
     /// Pages of a mapping.
     pub pages: u64,
-    /// Whether it goes through each mapping twice.
+    /// `true` if it goes through each mapping twice.
     pub twice: bool,
     /// Between the beginnings of two mappings, at least.
     pub interval: Option<Ns>,
 }
 
-/// How long something took, with all that figures are made of.
+/// Times that something took, with all that figures are made of.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     latencies: Latencies,
@@ -69,7 +69,7 @@ impl Times {
     }
 }
 
-/// What tasks of a job have done.
+/// Counts of what tasks of a job have done.
 #[derive(Clone, Debug, Default)]
 pub struct Mapped {
     /// First touches, and mappings until the last of these.
@@ -84,7 +84,7 @@ pub struct Mapped {
     pub elapsed: Ns,
 }
 
-/// What a task has mapped, and where it is.
+/// A task's mapping, and the page that it has come to.
 #[derive(Clone, Debug)]
 pub struct Allocator {
     maps: Maps,
@@ -94,7 +94,7 @@ pub struct Allocator {
     /// The next page, and whether it is the second time.
     at: u64,
     again: bool,
-    /// When the mapping began, the last touch ended, the next mapping may begin.
+    /// Times at which the mapping began, the last touch ended, the next mapping may begin.
     began: Ns,
     last: Ns,
     next: Ns,
@@ -258,7 +258,7 @@ impl Tasks {
         self.tasks[index].state = State::SwappingIn;
     }
 
-    /// What a task has read back is there.
+    /// Pages that a task has read back are there.
     pub(super) fn swapped_in(&mut self, index: usize) {
         if self.tasks[index].state == State::SwappingIn {
             self.tasks[index].state = State::Found;
@@ -276,7 +276,7 @@ impl Tasks {
         pages.iter().filter(|pfn| **pfn != ABSENT).count() as u64
     }
 
-    /// What a task has mapped is unmapped, if it has.
+    /// Unmaps what a task has mapped, if it has.
     pub(super) fn unmaps_of(&mut self, alloc: &mut Allocator) {
         if let Some(mapping) = alloc.mapping.take() {
             self.unmaps(mapping);

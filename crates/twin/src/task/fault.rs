@@ -19,8 +19,8 @@ const AHEAD: u64 = 16;
 const FAT_SECTOR: u64 = 512 / 4;
 
 impl Tasks {
-    /// How many of `count` pages of a file from `at` on a task can write to at once: none if it has
-    /// to read first.
+    /// Number of `count` pages of a file from `at` on that a task can write to at once: none if it
+    /// has to read first.
     pub(super) fn mapped(&self, file: usize, at: u64, count: u64) -> u64 {
         match self.files[file].cache.alike(at, at + count) {
             (true, cached) => cached,

@@ -7,7 +7,7 @@ use crate::sim::clock::{MS, Ns, SECOND};
 use crate::task::alloc::Maps;
 use scenario::model::Job;
 
-/// When a writer makes its file durable.
+/// Calls by which a writer makes its file durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync {
     /// After so many operations.
@@ -16,7 +16,7 @@ pub struct Sync {
     pub commits: bool,
 }
 
-/// What each process of a job does.
+/// Work of each process of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Reads, does not write.
@@ -31,20 +31,20 @@ pub struct Work {
     pub rate: Option<u64>,
     /// Number of processes (`numjobs`).
     pub processes: u32,
-    /// How long it runs; the phase says if `None`.
+    /// Time that it runs; the phase says if `None`.
     pub runtime: Option<Ns>,
-    /// How long it runs before it is measured.
+    /// Time that it runs before it is measured.
     pub ramp: Ns,
     /// Sleep after so many operations.
     pub think: Option<(Ns, u64)>,
     /// Forgets the file at its end, dirty pages and all.
     pub unlink: bool,
-    /// When a writer calls fsync, if it does.
+    /// Calls of fsync, if a writer makes any.
     pub sync: Option<Sync>,
     /// A writer has the kernel forget its file before each round but the first; the kernel writes
     /// what is dirty of it first.
     pub forgets: bool,
-    /// Whether it writes through a mapping.
+    /// `true` if it writes through a mapping.
     pub maps: bool,
     /// The file has no blocks before they are written to.
     pub grows: bool,
@@ -89,11 +89,11 @@ impl Work {
     }
 }
 
-/// What comes over a network comes at its pace, whether the job takes it or not, until the buffer
+/// Data over a network, which come at its pace, whether the job takes them or not, until the buffer
 /// is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// How long an operation's bytes take.
+    /// Time that an operation's bytes take.
     pub operation: Ns,
     /// And those that fill the buffer.
     pub fills: Ns,
@@ -108,10 +108,10 @@ const WITHOUT_EFFECT: &[&str] = &[
     "thread",
 ];
 
-/// What stands in the way of running `job`: option (or none for the job as a whole) and why.
+/// Obstacle to running `job`: option (or none for the job as a whole) and reason.
 pub type Refusal = (String, String);
 
-/// What a job does.
+/// Work of a job.
 ///
 /// # Errors
 /// Every option the twin does not model, and every value it cannot read.
@@ -252,7 +252,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What a job of the null engine cannot be, which holds memory and does nothing else.
+    /// Refuses what does not fit a job of the null engine, which holds memory and does nothing
+    /// else.
     fn must_hold(&mut self, reads: bool) {
         if reads {
             self.refuse("rw", "with ioengine=null the twin models writers only: fio fills their buffers, which takes memory".into());

@@ -23,7 +23,7 @@ fn delay(usage: u64, high: u64, pages: u64) -> Ticks {
 }
 
 impl Tasks {
-    /// Whether a task sleeps now for what it has charged.
+    /// Puts a task to sleep for what it has charged; `true` if it sleeps.
     pub(super) fn is_over_high(&mut self, index: usize) -> bool {
         let task = &self.tasks[index];
         let (pages, mut at) = (task.charged, task.home);

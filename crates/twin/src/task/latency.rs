@@ -8,7 +8,7 @@ use crate::sim::clock::Ns;
 const BUCKETS: usize = 64;
 const BITS: u32 = 6;
 
-/// How often which latency was seen.
+/// Number of latencies seen, by size.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     counts: Vec<u64>,
@@ -29,7 +29,7 @@ impl Latencies {
         self.longest = self.longest.max(ns);
     }
 
-    /// How many there were.
+    /// Number of latencies counted.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -39,8 +39,8 @@ impl Latencies {
         self.longest
     }
 
-    /// What so many of a thousand are not longer than; `None` if there were none. A bucket's middle may
-    /// lie above the longest.
+    /// Latency that so many of a thousand are not longer than; `None` if there were none. A
+    /// bucket's middle may lie above the longest.
     pub fn per_mille(&self, part: u64) -> Option<Ns> {
         let wanted = (self.total * part).div_ceil(1000).max(1);
         let mut seen = 0;

@@ -70,7 +70,7 @@ impl Tasks {
         self.schedule(over, Event::Task(index as u32));
     }
 
-    /// When the next operation may begin, if not now.
+    /// Time at which the next operation may begin, if not now.
     pub(super) fn waits_until(&mut self, index: usize) -> Option<Ns> {
         let now = self.now;
         let task = &mut self.tasks[index];
@@ -95,7 +95,7 @@ impl Tasks {
         (until > now).then_some(until)
     }
 
-    /// Whether the operation after the one under way is of the same round, or that makes no
+    /// `true` if the operation after the one under way is of the same round, or that makes no
     /// difference.
     pub(super) fn stays_in_round(&self, index: usize) -> bool {
         let task = &self.tasks[index];
@@ -103,7 +103,7 @@ impl Tasks {
         !work.forgets || (task.ops + 1) % work.ops != 0
     }
 
-    /// Whether the next operation of a stretch may follow the last at once.
+    /// `true` if the next operation of a stretch may follow the last at once.
     pub(super) fn may_run_on(&self, index: usize) -> bool {
         let work = &self.jobs[self.tasks[index].job].work;
         work.rate.is_none() && work.think.is_none() && work.sync.is_none() && work.network.is_none()

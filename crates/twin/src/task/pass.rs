@@ -52,8 +52,8 @@ impl Tasks {
         passed
     }
 
-    /// What the module does as the kernel's pass returns. A task that a floor has let go looks
-    /// again after `most` pages.
+    /// The module's part as the kernel's pass returns. A task that a floor has let go looks again
+    /// after `most` pages.
     pub(super) fn leaves_pass(&mut self, index: usize, most: Option<u64>) {
         if self.weir.is_none() {
             return;

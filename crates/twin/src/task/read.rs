@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 /// (`POSIX_FADV_SEQUENTIAL`), which doubles that.
 const AHEAD: u64 = 64;
 
-/// What a task has asked its disk for.
+/// Pages that a task has asked its disk for.
 #[derive(Clone, Debug)]
 pub struct Reader {
     size: u64,
@@ -55,12 +55,12 @@ impl Reader {
         }
     }
 
-    /// Whether `count` pages from `at` on are all there.
+    /// `true` if `count` pages from `at` on are all there.
     fn has(&self, at: u64, count: u64) -> bool {
         self.here.first_clear(at) >= at + count
     }
 
-    /// What to ask for as `count` pages from `at` on are wanted: first page and how many.
+    /// Pages to ask for as `count` pages from `at` on are wanted: the first and how many.
     fn wants(&mut self, at: u64, count: u64, in_order: bool) -> Option<(u64, u64)> {
         let end = at + count;
         let first = self.asked.first_clear(at);
@@ -161,8 +161,8 @@ impl Tasks {
         reader.has(at, count)
     }
 
-    /// Whether the next operation of the same round finds all it needs, and nothing has to be asked
-    /// for.
+    /// `true` if the next operation of the same round finds all it needs, and nothing has to be
+    /// asked for.
     fn has_next(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         let work = &self.jobs[task.job].work;

@@ -23,7 +23,7 @@ use crate::sim::clock::{TICK, wake_at};
 use crate::vmscan::Step;
 
 impl Tasks {
-    /// Whether a task has yet to take memory of its own.
+    /// `true` if a task has yet to take memory of its own.
     pub(super) fn must_take(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         task.held < self.jobs[task.job].work.holds
@@ -64,8 +64,8 @@ impl Tasks {
         self.lets_go(cgroup, pages);
     }
 
-    /// How many of `count` pages of a file from `at` on it can write to without looking for memory
-    /// first, after `taken` others.
+    /// Number of `count` pages of a file from `at` on that it can write to without looking for
+    /// memory first, after `taken` others.
     pub(super) fn writable(&self, file: usize, at: u64, count: u64, taken: u64) -> u64 {
         // What was taken is dirty, and no more chargeable, already.
         let at_once = self.zone.at_once().saturating_sub(taken);

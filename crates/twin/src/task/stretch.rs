@@ -15,9 +15,9 @@ use crate::sim::clock::Ns;
 /// took longer (`pcp->batch`).
 const LIST: u64 = 31;
 
-/// What a page more of a large folio takes of the CPU time of one by itself, in percent. A write()
-/// to xfs of 8 KiB takes 12.2 us in guests that count instructions, after a sleep, one of 64 KiB
-/// 28.0 (medians, `scenarios/fsync/fitted-xfs.toml`): 1.4 us a page more, of 6.4.
+/// Cost of each further page of a large folio, in percent of the CPU time of one by itself. A
+/// write() to xfs of 8 KiB takes 12.2 us in guests that count instructions, after a sleep, one of
+/// 64 KiB 28.0 (medians, `scenarios/fsync/fitted-xfs.toml`): 1.4 us a page more, of 6.4.
 const FURTHER: u64 = 22;
 /// Pages of the largest folio that comes from a CPU's own list (`PAGE_ALLOC_COSTLY_ORDER`).
 const COSTLY: u64 = 8;
@@ -136,7 +136,7 @@ impl Tasks {
         self.schedule(over, Event::Task(index as u32));
     }
 
-    /// What it takes to fill the CPU's own list of free pages again, of which `pages` were taken.
+    /// CPU time of filling the CPU's own list of free pages again, of which `pages` were taken.
     fn refills(&mut self, cpu: usize, pages: u64) -> Ns {
         let refill = self.machine.refill;
         let taken = &mut self.cpus[cpu].pcp_taken;

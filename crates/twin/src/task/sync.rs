@@ -23,7 +23,7 @@ use crate::sim::Event;
 /// dirtied), and a write takes 6.4 us a page there.
 const FORGET: u64 = 40;
 
-/// How far a task is with it.
+/// Steps of it that a task can be at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Putting pages in line.
@@ -39,15 +39,15 @@ pub enum Step {
 }
 
 impl Tasks {
-    /// Whether fio calls for it now that an operation has ended.
+    /// `true` if fio calls for it now that an operation has ended.
     pub(super) fn must_sync(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         let sync = self.jobs[task.job].work.sync;
         sync.is_some_and(|sync| task.ops % sync.every == 0) && self.now < task.end
     }
 
-    /// Whether there are dirty pages to be put in line. Who does not wait for pages passes over
-    /// those that are in flight besides.
+    /// `true` if there are dirty pages to be put in line. A task that does not wait for pages
+    /// passes over those that are in flight besides.
     fn must_write(&self, file: usize, step: Step) -> bool {
         let file = &self.files[file];
         let dirty = file.pages.dirty();
@@ -55,7 +55,7 @@ impl Tasks {
         dirty > if step == Step::Forget { both } else { 0 }
     }
 
-    /// Whether a round over the file has ended and another is to begin, for which fio opens it
+    /// `true` if a round over the file has ended and another is to begin, for which fio opens it
     /// anew.
     pub(super) fn must_forget(&self, index: usize) -> bool {
         let task = &self.tasks[index];
@@ -132,8 +132,8 @@ impl Tasks {
         }
     }
 
-    /// Whether the next dirty pages have blocks, or get some now; else the task looks again after a
-    /// commit.
+    /// `true` if the next dirty pages have blocks, or get some now; else the task looks again after
+    /// a commit.
     fn gets_blocks(&mut self, index: usize, file: usize) -> bool {
         let next = self.files[file].pages.next_run(0, 1);
         let is_unmapped = next.is_some_and(|(start, _)| self.files[file].unmapped(start, 1).0);

@@ -20,7 +20,7 @@ use crate::mm::zone::SWAP_CLUSTER_MAX;
 use crate::sim::clock::Ns;
 use crate::writeback::Writeback;
 
-/// What comes next.
+/// The step that comes next.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// Reclaim computes for so long.
@@ -34,7 +34,7 @@ pub enum Step {
 }
 
 impl Writeback {
-    /// What a reclaimer that is on `cpu` does next.
+    /// The next step of a reclaimer that is on `cpu`.
     pub fn reclaim_step(&mut self, by: &mut Reclaimer, cpu: u16) -> Step {
         loop {
             let step = match by.stage {
@@ -192,7 +192,7 @@ impl Writeback {
         self.throttles(Reason::NoProgress, false)
     }
 
-    /// Whether it is through; if not, with which priority it goes on.
+    /// `true` if it is through; if not, sets the priority it goes on with.
     fn is_through(&self, by: &mut Reclaimer) -> bool {
         if by.is_kswapd {
             let raises = by.nr_scanned < by.nr_to_reclaim || by.nr_reclaimed == by.before;

@@ -35,7 +35,7 @@ struct Device {
 }
 
 impl Assistants {
-    /// What a flusher's CPU time for pages comes to.
+    /// Time that a flusher's CPU time for pages comes to.
     pub fn share(&self, device: usize, cost: Ns) -> Ns {
         let Some(device) = self.devices.get(device) else {
             return cost;

@@ -17,12 +17,12 @@ use policy::division::{self, Budget, HWEIGHT_ONE, WEIGHT_DEFAULT};
 const COMPETES: Ticks = HZ * 20 / 1000;
 /// Stuck inside a call it competes no longer.
 const STUCK: Ticks = HZ;
-/// What all of the disk has written is summed up no more often.
+/// Least time between two sums of what all of the disk has written.
 const NOTE: Ticks = HZ.div_ceil(4);
 /// hweights are set anew at least as often.
 const RENEW: Ticks = HZ * 20 / 1000;
 
-/// What a flusher is in a division.
+/// State of a flusher in a division.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Member {
     /// The division's cgroup, and the child of that which it is below.
@@ -86,7 +86,7 @@ impl Division {
     }
 }
 
-/// How long a flusher is to wait.
+/// Wait of a flusher for its turn.
 pub(super) struct TurnWait {
     /// Pages that are to be written before.
     pub excess: u64,
@@ -97,7 +97,7 @@ pub(super) struct TurnWait {
 }
 
 impl Weir {
-    /// Whether any cgroup divides anything.
+    /// `true` if any cgroup divides anything.
     pub(super) fn weighs(&self) -> bool {
         self.divided.contains(&true)
     }
@@ -290,7 +290,7 @@ impl Hooks {
         }
     }
 
-    /// Whether what is kept of a flusher with nothing in flight is of use still: it may be ahead.
+    /// `true` if what is kept of a flusher with nothing in flight is of use still: it may be ahead.
     pub(super) fn weir_division_needs(&self, wb: usize) -> bool {
         let now = self.tick();
         let (Some(weir), Some((key, members))) = (&self.weir, self.weir_division(wb)) else {
@@ -323,7 +323,7 @@ impl Hooks {
         }
     }
 
-    /// How long until a flusher, which has just looked, may submit? None if it is alone.
+    /// Wait of a flusher, which has just looked, until it may submit; `None` if it is alone.
     pub(super) fn weir_division_looks(&mut self, wb: usize) -> Option<TurnWait> {
         let (now_ns, now) = (self.now, self.tick());
         let (key, members) = self.weir_division(wb)?;

@@ -60,7 +60,7 @@ impl Hooks {
         true
     }
 
-    /// Whether the host is above its background level as the module amends it.
+    /// `true` if the host is above its background level as the module amends it.
     pub fn weir_over_background(&self) -> bool {
         let limits = self.weir.as_ref().map(Weir::host_limits);
         limits.is_some_and(|limits| self.counts.dirty > limits.bg_thresh)

@@ -10,7 +10,7 @@ use policy::division;
 use policy::pause::{BY_COUNT, Facts};
 use std::collections::BTreeMap;
 
-/// What the module counts of a cgroup.
+/// The module's counters of a cgroup.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stats {
     /// Passes of the cgroup's writers.

@@ -29,10 +29,10 @@ pub(super) struct Flusher {
     /// Pages since it was made.
     pub written: u64,
     pub looked: Ticks,
-    /// When it last wanted to submit.
+    /// Tick at which it last wanted to submit.
     pub asked: Option<Ticks>,
     rate: Rate,
-    /// Where weights divide the disk.
+    /// Its state where weights divide the disk.
     pub member: Member,
 }
 
@@ -50,7 +50,7 @@ pub struct Call {
     /// Held so far, by a window.
     window_held: Ns,
     weight_held: Ns,
-    /// When its sleep began, and what was written by then.
+    /// Begin of its sleep, and what was written by then.
     slept: Option<(Ns, u64)>,
     /// Pages of the part that are still to be submitted.
     part: u64,
@@ -73,7 +73,7 @@ impl Call {
     }
 }
 
-/// Whether a part may be submitted.
+/// Leave to submit a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// A part begins.
@@ -257,8 +257,8 @@ impl Hooks {
         }
     }
 
-    /// What the listed flushers at or below a cgroup have in flight on the disk of `own`, and have
-    /// written.
+    /// Pages that the listed flushers at or below a cgroup have in flight on the disk of `own`, and
+    /// have written.
     fn weir_in_flight_below(&mut self, cgroup: usize, own: usize) -> (u64, u64) {
         let (now, device) = (self.tick(), self.wbs[own].device);
         let (mut in_flight, mut written) = (0, 0);

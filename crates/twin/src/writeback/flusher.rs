@@ -47,7 +47,7 @@ pub(super) enum WbReason {
     Sync,
     /// As much as is there, because memory is wanted.
     Vmscan,
-    /// What was dirtied up to then.
+    /// Pages that were dirtied up to then.
     Periodic { before: Ticks },
     /// Until below the background levels.
     Background,
@@ -66,7 +66,7 @@ pub(super) struct WritebackControl {
     pub file: u32,
     pub pages: u64,
     pub nr_to_write: u64,
-    /// Where it began, to go around once.
+    /// Page that it began at, to go around once.
     pub origin: u64,
     pub wrapped: bool,
 }
@@ -75,7 +75,7 @@ pub(super) struct WritebackControl {
 #[derive(Clone, Copy, Debug)]
 struct Bio {
     file: u32,
-    /// Where what is left begins on the disk.
+    /// Begin on the disk of what is left.
     sector: u64,
     left: u64,
     unwritten: bool,
@@ -87,7 +87,7 @@ pub struct Flusher {
     thread: Kthread,
     /// Working, or about to.
     active: bool,
-    /// Which scheduled event is still meant.
+    /// Number of the scheduled event that is still meant.
     number: u32,
     /// A look is scheduled.
     dozing: bool,
@@ -100,7 +100,7 @@ pub struct Flusher {
     pub(super) b_more_io: VecDeque<u32>,
     /// A task in reclaim found only dirty pages.
     pub(super) vmscan: bool,
-    /// When the round began, and whether anything was written in it.
+    /// Begin of the round, and if anything was written in it.
     pub(super) began: Option<(Ticks, bool)>,
     pub(super) turn: Option<WritebackControl>,
     /// Of that turn, under a window.
@@ -356,8 +356,8 @@ impl Writeback {
         }
     }
 
-    /// Whether the next pages of a turn may be submitted as far as windows are concerned. A turn that
-    /// is to end counts as used up, so the file's next comes soon.
+    /// Leave to submit the next pages of a turn, as far as windows are concerned. A turn that is to
+    /// end counts as used up, so the file's next comes soon.
     fn finds_room(&mut self, wb: usize, left: u64) -> Room {
         let others_wait = self.syncing;
         let flusher = &mut self.flushers[wb];
@@ -386,8 +386,8 @@ impl Writeback {
         room
     }
 
-    /// How long a turn in which nothing was there but what a task copies waits for that: there is
-    /// nothing else to do, and the kernel's flusher is woken then.
+    /// Wait of a turn in which nothing was there but what a task copies: there is nothing else to
+    /// do, and the kernel's flusher is woken then.
     fn waits_for_copy(&self, turn: WritebackControl) -> Ns {
         let file = &self.files[turn.file as usize];
         match file.copied {
@@ -398,8 +398,8 @@ impl Writeback {
         }
     }
 
-    /// Whether the next pages of a file have blocks, or get some now; else the flusher goes on after
-    /// a commit.
+    /// `true` if the next pages of a file have blocks, or get some now; else the flusher goes on
+    /// after a commit.
     fn gets_blocks(&mut self, wb: usize, index: usize) -> bool {
         let file = &self.files[index];
         let next = file.pages.next_run(file.writeback_index, 1);
@@ -476,7 +476,7 @@ impl Writeback {
     }
 }
 
-/// What `bandwidth` bytes per second leave for 1,024 pages.
+/// Time that `bandwidth` bytes per second leave for 1,024 pages.
 pub fn cost_of_1024(bandwidth: u64) -> Ns {
     (1024 * PAGE * SECOND) / bandwidth.max(1)
 }

@@ -28,7 +28,7 @@ use policy::pass::Pass;
 /// Milliseconds of a tick.
 const PER_TICK: i64 = (1000 / HZ) as i64;
 
-/// How a pass ends.
+/// Ends of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passed {
     /// The task goes on.
@@ -103,7 +103,7 @@ impl Writeback {
         }
     }
 
-    /// Whether a flusher has reason to go on.
+    /// `true` if a flusher has reason to go on.
     pub fn wb_over_bg_thresh(&mut self, wb: usize) -> bool {
         let over = |view: &Dtc| {
             view.limits.dirty > view.limits.bg_thresh || view.wb_dirty > view.wb_bg_thresh
@@ -234,7 +234,7 @@ fn in_flight(kind: Pass, pages: u64) -> u64 {
     if kind == Pass::Flusher { 0 } else { pages }
 }
 
-/// How far off the kernel's quick reading of a per-CPU counter may be.
+/// Largest error of the kernel's quick reading of a per-CPU counter.
 fn counter_error(cpus: u32) -> u64 {
     u64::from(cpus) * 8 * u64::from(1 + cpus.ilog2())
 }
