@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A diagnosis for people: what stalled first, then where that comes from, then what to type.
 
-use crate::format::{bytes, digits, seen_lines};
+use crate::format::{format_bytes, seen_lines, significant_digits};
 use comfy_table::{CellAlignment, Table, presets};
 use observe::diagnosis::{Cause, Diagnosis, Killed, Lost, Remedy, Verdict};
 
@@ -13,24 +13,24 @@ const MOST_AT_ONCE: usize = 8;
 const INDENT: &str = "            ";
 
 /// The diagnosis as text.
-pub fn explanation(diagnosis: &Diagnosis) -> String {
+pub fn explain_diagnosis(diagnosis: &Diagnosis) -> String {
     let mut text = String::new();
     for verdict in &diagnosis.verdicts {
-        text += &paragraph(verdict, diagnosis.seconds);
+        text += &verdict_paragraph(verdict, diagnosis.seconds);
         text.push('\n');
     }
     for killed in &diagnosis.killed {
-        text += &kills(killed);
+        text += &kills_paragraph(killed);
         text.push('\n');
     }
     for note in &diagnosis.notes {
-        text += &line("note", note);
+        text += &labelled_line("note", note);
     }
     seen_lines(&text)
 }
 
 /// A line for each cgroup: what it lost to what.
-pub fn losses(diagnosis: &Diagnosis) -> String {
+pub fn losses_by_cgroup(diagnosis: &Diagnosis) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header([
@@ -43,14 +43,14 @@ pub fn losses(diagnosis: &Diagnosis) -> String {
             verdict.cgroup.clone(),
             cause.as_str().unwrap_or("?").to_string(),
         ];
-        row.push(digits(lost.seconds));
+        row.push(significant_digits(lost.seconds));
         row.extend(match lost.count {
             Some(count) => [
                 lost.tasks.to_string(),
                 count.to_string(),
-                digits(lost.p50_ms),
-                digits(lost.p99_ms),
-                digits(lost.max_ms),
+                significant_digits(lost.p50_ms),
+                significant_digits(lost.p99_ms),
+                significant_digits(lost.max_ms),
             ],
             None => ["-"; 5].map(str::to_string),
         });
@@ -65,88 +65,88 @@ pub fn losses(diagnosis: &Diagnosis) -> String {
     seen_lines(&table.trim_fmt()) + "\n"
 }
 
-fn paragraph(verdict: &Verdict, seconds: f64) -> String {
+fn verdict_paragraph(verdict: &Verdict, seconds: f64) -> String {
     if verdict.cause == Cause::Nothing {
         return format!(
             "{}: nothing stalled in {} s\n",
             verdict.cgroup,
-            digits(seconds)
+            significant_digits(seconds)
         );
     }
-    let mut text = fill(
+    let mut text = wrap_text(
         &format!("{}: {}", verdict.cgroup, verdict.because),
         "",
         "  ",
     );
     if verdict.lost.seconds > 0.0 {
-        text += &line("lost", &lost(&verdict.lost, seconds));
+        text += &labelled_line("lost", &describe_lost_time(&verdict.lost, seconds));
     }
     let known = verdict.tasks.iter().filter(|task| task.name != "?");
     let tasks = known.map(|task| {
-        let seconds = digits(task.seconds);
+        let seconds = significant_digits(task.seconds);
         format!("{} ({}) {seconds} s", task.name, task.task)
     });
     let tasks = tasks.collect::<Vec<_>>().join(", ");
     if !tasks.is_empty() {
-        text += &line("tasks", &tasks);
+        text += &labelled_line("tasks", &tasks);
     }
     if let Some(reclaim) = &verdict.reclaim {
-        text += &line("went to", &reclaim.sentence());
+        text += &labelled_line("went to", &reclaim.sentence());
         let taken = reclaim.taken.iter();
-        let taken = taken.map(|taken| format!("{} {}", taken.cgroup, bytes(taken.bytes)));
+        let taken = taken.map(|taken| format!("{} {}", taken.cgroup, format_bytes(taken.bytes)));
         let taken = taken.collect::<Vec<_>>().join(", ");
         if !taken.is_empty() {
-            text += &line("taken by", &taken);
+            text += &labelled_line("taken by", &taken);
         }
     }
     for (at, sentence) in verdict.limit.iter().enumerate() {
-        text += &line(if at == 0 { "limit" } else { "" }, sentence);
+        text += &labelled_line(if at == 0 { "limit" } else { "" }, sentence);
     }
     for (at, level) in verdict.levels.iter().enumerate() {
         let label = if at == 0 { "freerun" } else { "" };
-        text += &line(label, &level.sentence(&verdict.cgroup));
+        text += &labelled_line(label, &level.sentence(&verdict.cgroup));
     }
     let holders: Vec<String> = verdict
         .holders
         .iter()
-        .map(|holder| format!("{} {}", holder.cgroup, bytes(holder.bytes)))
+        .map(|holder| format!("{} {}", holder.cgroup, format_bytes(holder.bytes)))
         .collect();
     if !holders.is_empty() {
-        text += &line("held by", &holders.join(", "));
+        text += &labelled_line("held by", &holders.join(", "));
     }
     if verdict.seconds_by_domain.len() > 1 {
         let parts = verdict.seconds_by_domain.iter().map(|(domain, seconds)| {
             format!(
                 "{} {} s",
                 format!("{domain:?}").to_lowercase(),
-                digits(*seconds)
+                significant_digits(*seconds)
             )
         });
-        text += &line("decided", &parts.collect::<Vec<_>>().join(", "));
+        text += &labelled_line("decided", &parts.collect::<Vec<_>>().join(", "));
     }
-    text += &line("drain", &verdict.drain);
+    text += &labelled_line("drain", &verdict.drain);
     if !verdict.next.is_empty() {
-        text += &line("next", &verdict.next);
+        text += &labelled_line("next", &verdict.next);
     }
     for (at, remedy) in verdict.remedies.iter().enumerate() {
-        text += &command(if at == 0 { "to change" } else { "or" }, remedy);
+        text += &remedy_lines(if at == 0 { "to change" } else { "or" }, remedy);
     }
     if let Some(unchanged) = &verdict.unchanged {
-        text += &line("to change", &unchanged.sentence());
+        text += &labelled_line("to change", &unchanged.sentence());
         text += &format!("{INDENT}{}\n", unchanged.command);
     }
     if let Some(stock) = &verdict.stock {
-        text += &line("stock", &stock.because);
+        text += &labelled_line("stock", &stock.because);
     }
     text
 }
 
-fn command(label: &str, remedy: &Remedy) -> String {
+fn remedy_lines(label: &str, remedy: &Remedy) -> String {
     // A command is to be copied: never broken.
-    format!("  {label:<10}{}\n", remedy.command) + &line("", &remedy.effect)
+    format!("  {label:<10}{}\n", remedy.command) + &labelled_line("", &remedy.effect)
 }
 
-fn kills(killed: &Killed) -> String {
+fn kills_paragraph(killed: &Killed) -> String {
     let times = match killed.kills {
         1 => "a task".to_string(),
         kills => format!("{kills} tasks"),
@@ -155,22 +155,22 @@ fn kills(killed: &Killed) -> String {
         "{}: {times} killed for memory since it was made",
         killed.cgroup
     );
-    fill(&head, "", "  ") + &command("to change", &killed.remedy)
+    wrap_text(&head, "", "  ") + &remedy_lines("to change", &killed.remedy)
 }
 
-fn lost(lost: &Lost, seconds: f64) -> String {
+fn describe_lost_time(lost: &Lost, seconds: f64) -> String {
     let Some(count) = lost.count else {
         return format!(
             "{} task-seconds in {} s, estimated from looking again and again",
-            digits(lost.seconds),
-            digits(seconds)
+            significant_digits(lost.seconds),
+            significant_digits(seconds)
         );
     };
     if lost.measured == "counted" {
         return format!(
             "{} task-seconds in {} s, {count} waits, as the module counted",
-            digits(lost.seconds),
-            digits(seconds)
+            significant_digits(lost.seconds),
+            significant_digits(seconds)
         );
     }
     let tasks = match lost.tasks {
@@ -178,7 +178,10 @@ fn lost(lost: &Lost, seconds: f64) -> String {
         tasks => format!("{tasks} tasks"),
     };
     let total = if lost.measured == "slept" {
-        let (share, some) = (digits(lost.share * 100.0), digits(lost.some * 100.0));
+        let (share, some) = (
+            significant_digits(lost.share * 100.0),
+            significant_digits(lost.some * 100.0),
+        );
         // Most of many tasks live for a part of the time only.
         let of = match lost.tasks {
             0..=MOST_AT_ONCE => format!("{share} % of the wall time of {tasks}"),
@@ -186,14 +189,14 @@ fn lost(lost: &Lost, seconds: f64) -> String {
         };
         format!(
             "{} s slept in {} s, {of}",
-            digits(lost.seconds),
-            digits(seconds)
+            significant_digits(lost.seconds),
+            significant_digits(seconds)
         )
     } else {
         format!(
             "{} s of pauses announced to {tasks} in {} s; the time slept is not known",
-            digits(lost.seconds),
-            digits(seconds)
+            significant_digits(lost.seconds),
+            significant_digits(seconds)
         )
     };
     if count == 1 {
@@ -201,17 +204,17 @@ fn lost(lost: &Lost, seconds: f64) -> String {
     }
     format!(
         "{total}: {count} times, p50 {} ms, p99 {} ms, longest {} ms",
-        digits(lost.p50_ms),
-        digits(lost.p99_ms),
-        digits(lost.max_ms),
+        significant_digits(lost.p50_ms),
+        significant_digits(lost.p99_ms),
+        significant_digits(lost.max_ms),
     )
 }
 
-fn line(label: &str, text: &str) -> String {
-    fill(text, &format!("  {label:<10}"), INDENT)
+fn labelled_line(label: &str, text: &str) -> String {
+    wrap_text(text, &format!("  {label:<10}"), INDENT)
 }
 
-fn fill(text: &str, first: &str, others: &str) -> String {
+fn wrap_text(text: &str, first: &str, others: &str) -> String {
     let options = textwrap::Options::new(WIDTH)
         .initial_indent(first)
         .subsequent_indent(others)

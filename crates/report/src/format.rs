@@ -5,16 +5,16 @@ use crate::Summary;
 use scenario::metric::Unit;
 
 /// `10.8 (9.14..12.0)`, `526 (401..640) ms`; without the range for a single run.
-pub(crate) fn summary(summary: &Summary, unit: Unit) -> String {
+pub(crate) fn format_summary(summary: &Summary, unit: Unit) -> String {
     if summary.n == 1 {
-        return value(summary.median, unit);
+        return format_value(summary.median, unit);
     }
     let finite = [summary.median, summary.max / 10.0, summary.min];
     let largest = finite.into_iter().filter(|value| value.is_finite());
-    let (scale, suffix) = scale(largest.fold(0.0, f64::max), unit);
+    let (scale, suffix) = scale_for(largest.fold(0.0, f64::max), unit);
     let [median, min, max] = [summary.median, summary.min, summary.max].map(|value| {
         if value.is_finite() {
-            digits(value / scale)
+            significant_digits(value / scale)
         } else {
             NEVER.into()
         }
@@ -28,25 +28,29 @@ const NEVER: &str = "never";
 const NOT_SETTLED: &str = "not settled";
 
 /// A figure as reports show it: `0.48 ms`.
-pub fn value(value: f64, unit: Unit) -> String {
+pub fn format_value(value: f64, unit: Unit) -> String {
     if !value.is_finite() {
         return NOT_SETTLED.into();
     }
-    let (scale, suffix) = scale(value, unit);
-    format!("{}{suffix}", digits(value / scale))
+    let (scale, suffix) = scale_for(value, unit);
+    format!("{}{suffix}", significant_digits(value / scale))
 }
 
 /// A size as reports show it: `24.0 MiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    value(bytes as f64, Unit::Bytes)
+pub(crate) fn format_bytes(bytes: u64) -> String {
+    format_value(bytes as f64, Unit::Bytes)
 }
 
 /// Two values in one unit, precisely enough to see which is larger: `124.9, bound 123.8`.
-pub(crate) fn against(observed: f64, bound: f64, unit: Unit) -> String {
+pub(crate) fn format_comparison(observed: f64, bound: f64, unit: Unit) -> String {
     if !observed.is_finite() || !bound.is_finite() {
-        return format!("{}, bound {}", value(observed, unit), value(bound, unit));
+        return format!(
+            "{}, bound {}",
+            format_value(observed, unit),
+            format_value(bound, unit)
+        );
     }
-    let (scale, suffix) = scale(observed.abs().max(bound.abs()), unit);
+    let (scale, suffix) = scale_for(observed.abs().max(bound.abs()), unit);
     format!(
         "{}, bound {}{suffix}",
         more_digits(observed / scale),
@@ -55,7 +59,7 @@ pub(crate) fn against(observed: f64, bound: f64, unit: Unit) -> String {
 }
 
 /// `11.6x`; nothing when there is nothing to divide by.
-pub(crate) fn ratio(over: f64, under: f64) -> String {
+pub(crate) fn format_ratio(over: f64, under: f64) -> String {
     let ratio = over / under;
     if !ratio.is_finite() {
         return "-".into();
@@ -70,7 +74,7 @@ pub(crate) fn ratio(over: f64, under: f64) -> String {
 }
 
 /// The power of the unit that leaves one to four digits before the point.
-fn scale(of: f64, unit: Unit) -> (f64, &'static str) {
+fn scale_for(of: f64, unit: Unit) -> (f64, &'static str) {
     const BYTES: &[(f64, &str, &str)] = &[
         (1073741824.0, " GiB", " GiB/s"),
         (1048576.0, " MiB", " MiB/s"),
@@ -99,7 +103,7 @@ fn scale(of: f64, unit: Unit) -> (f64, &'static str) {
 }
 
 /// Three significant digits, more only before the point.
-pub(crate) fn digits(value: f64) -> String {
+pub(crate) fn significant_digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 || v == 0.0 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),
@@ -120,8 +124,8 @@ fn more_digits(value: f64) -> String {
 
 /// A letter of a name as it can be seen: a kernel's names are others' to choose, and what steers a
 /// terminal or the direction of writing must not be obeyed.
-pub(crate) fn seen(letter: char) -> String {
-    if steers(letter) {
+pub(crate) fn make_visible(letter: char) -> String {
+    if is_unsafe(letter) {
         format!("\\u{{{:x}}}", letter as u32)
     } else {
         letter.into()
@@ -134,14 +138,14 @@ pub(crate) fn seen_lines(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '\n' => out.push('\n'),
-            letter => out.push_str(&seen(letter)),
+            letter => out.push_str(&make_visible(letter)),
         }
     }
     out
 }
 
 /// Control characters, what no XML may hold, and what turns the direction of writing.
-fn steers(letter: char) -> bool {
+fn is_unsafe(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,
@@ -170,7 +174,7 @@ mod tests {
             (12.0, Unit::Bytes, "12.0 B"),
         ];
         for (number, unit, wanted) in cases {
-            assert_eq!(value(number, unit), wanted);
+            assert_eq!(format_value(number, unit), wanted);
         }
     }
 
@@ -183,39 +187,48 @@ mod tests {
             n: 3,
             unit: Unit::Nanoseconds,
         };
-        assert_eq!(summary(&three, Unit::Nanoseconds), "526 (401..1640) ms");
+        assert_eq!(
+            format_summary(&three, Unit::Nanoseconds),
+            "526 (401..1640) ms"
+        );
         let one = Summary { n: 1, ..three };
-        assert_eq!(summary(&one, Unit::Nanoseconds), "526 ms");
+        assert_eq!(format_summary(&one, Unit::Nanoseconds), "526 ms");
         let never = Summary {
             max: f64::INFINITY,
             n: 3,
             ..one
         };
-        assert_eq!(summary(&never, Unit::Nanoseconds), "526 (401..never) ms");
+        assert_eq!(
+            format_summary(&never, Unit::Nanoseconds),
+            "526 (401..never) ms"
+        );
         let never = Summary {
             median: f64::INFINITY,
             n: 1,
             ..never
         };
-        assert_eq!(summary(&never, Unit::Nanoseconds), "not settled");
+        assert_eq!(format_summary(&never, Unit::Nanoseconds), "not settled");
     }
 
     #[test]
     fn an_observation_and_its_bound_share_a_unit() {
-        assert_eq!(against(124.98, 123.75, Unit::Count), "125.0, bound 123.8");
         assert_eq!(
-            against(480e3, 2e6, Unit::Nanoseconds),
+            format_comparison(124.98, 123.75, Unit::Count),
+            "125.0, bound 123.8"
+        );
+        assert_eq!(
+            format_comparison(480e3, 2e6, Unit::Nanoseconds),
             "0.480, bound 2.000 ms"
         );
     }
 
     #[test]
     fn ratios() {
-        assert_eq!(ratio(125.0, 10.8), "11.6x");
-        assert_eq!(ratio(0.48, 526.0), "0.0009x");
-        assert_eq!(ratio(25.7e3, 204e6), "0.0001x");
-        assert_eq!(ratio(15e3, 204e6), "0.000074x");
-        assert_eq!(ratio(1.0, 0.0), "-");
-        assert_eq!(ratio(0.0, 5.0), "0.00x");
+        assert_eq!(format_ratio(125.0, 10.8), "11.6x");
+        assert_eq!(format_ratio(0.48, 526.0), "0.0009x");
+        assert_eq!(format_ratio(25.7e3, 204e6), "0.0001x");
+        assert_eq!(format_ratio(15e3, 204e6), "0.000074x");
+        assert_eq!(format_ratio(1.0, 0.0), "-");
+        assert_eq!(format_ratio(0.0, 5.0), "0.00x");
     }
 }

@@ -16,9 +16,9 @@ mod thin;
 
 use crate::timeline::{Timeline, fairness_in_words};
 use axis::Axis;
-pub use figures::comparison;
-use pictures::{Panel, Picture, pictures};
-pub use text::escape;
+pub use figures::comparison_text;
+use pictures::{Panel, Picture, all_pictures};
+pub use text::escape_text;
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -30,25 +30,25 @@ drawn, so no peak is lost; dots in one spot are one. The tables are made from al
 line. Arrow keys, +, - and Escape do the same in a picture that has the focus.</p>\n</footer>\n";
 
 /// The page of one or two runs.
-pub fn html(runs: &[&Timeline]) -> String {
+pub fn html_page(runs: &[&Timeline]) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-    let title = escape(&names.join(" beside "));
+    let title = escape_text(&names.join(" beside "));
     let mut titles: Vec<&str> = runs.iter().map(|run| run.title.as_str()).collect();
     titles.dedup();
     titles.retain(|title| !title.is_empty());
     let heading = match titles[..] {
         [] => "weir report".to_owned(),
-        _ => escape(&titles.join(" beside ")),
+        _ => escape_text(&titles.join(" beside ")),
     };
     let mut body = format!("<h1>{heading}</h1>\n");
-    body += &columns(runs.iter().map(|run| head(run)));
-    body += &figures::figures(runs);
+    body += &side_by_side(runs.iter().map(|run| run_header(run)));
+    body += &figures::figures_table(runs);
     let seconds = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
-    for (index, picture) in pictures(runs).iter().enumerate() {
-        body += &section(index, picture, runs, seconds);
+    for (index, picture) in all_pictures(runs).iter().enumerate() {
+        body += &picture_section(index, picture, runs, seconds);
     }
     body += "<section><h2>Tasks</h2>\n";
-    body += &columns(runs.iter().map(|run| table::tasks(run)));
+    body += &side_by_side(runs.iter().map(|run| table::tasks_table(run)));
     body += "</section>\n";
     body += FOOT;
     let side = if runs.len() > 1 { " class=\"two\"" } else { "" };
@@ -62,41 +62,45 @@ pub fn html(runs: &[&Timeline]) -> String {
 }
 
 /// A part of each run, beside each other.
-fn columns(parts: impl Iterator<Item = String>) -> String {
+fn side_by_side(parts: impl Iterator<Item = String>) -> String {
     let parts: String = parts.map(|part| format!("<div>\n{part}</div>\n")).collect();
     format!("<div class=\"columns\">\n{parts}</div>\n")
 }
 
-fn head(run: &Timeline) -> String {
-    let mut out = format!("<h2>{}</h2>\n", escape(&run.name));
-    out += &format!("<p>{}</p>\n", escape(&run.source));
+fn run_header(run: &Timeline) -> String {
+    let mut out = format!("<h2>{}</h2>\n", escape_text(&run.name));
+    out += &format!("<p>{}</p>\n", escape_text(&run.source));
     out += "<dl>\n";
     for (name, value) in &run.facts {
-        out += &format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value));
+        out += &format!(
+            "<dt>{}</dt><dd>{}</dd>\n",
+            escape_text(name),
+            escape_text(value)
+        );
     }
     // Tasks of two phases are not to be held against each other.
-    if let (Some(fairness), true) = (run.fairness(), run.phases.is_empty()) {
+    if let (Some(fairness), true) = (run.fairness_index(), run.phases.is_empty()) {
         let words = fairness_in_words(fairness);
-        out += &format!("<dt>fairness</dt><dd>{}</dd>\n", escape(&words));
+        out += &format!("<dt>fairness</dt><dd>{}</dd>\n", escape_text(&words));
     }
     out += "</dl>\n";
     if !run.missing.is_empty() {
         out += "<p>Not in this run:</p>\n<ul>\n";
         for text in &run.missing {
-            out += &format!("<li>{}</li>\n", escape(text));
+            out += &format!("<li>{}</li>\n", escape_text(text));
         }
         out += "</ul>\n";
     }
     if !run.verdict.is_empty() {
         out += &format!(
             "<details open=\"open\"><summary>What stalled and why</summary>\n<pre>{}</pre></details>\n",
-            escape(run.verdict.trim_end())
+            escape_text(run.verdict.trim_end())
         );
     }
     out
 }
 
-fn section(index: usize, picture: &Picture, runs: &[&Timeline], seconds: f64) -> String {
+fn picture_section(index: usize, picture: &Picture, runs: &[&Timeline], seconds: f64) -> String {
     let axis = shared_axis(&picture.panels);
     let panels = picture.panels.iter().zip(runs).enumerate();
     let drawn = panels.map(|(column, (panel, run))| {
@@ -106,13 +110,13 @@ fn section(index: usize, picture: &Picture, runs: &[&Timeline], seconds: f64) ->
         } else {
             picture.title.clone()
         };
-        figure(&id, &title, panel, run, &axis, seconds)
+        panel_figure(&id, &title, panel, run, &axis, seconds)
     });
     format!(
         "<section>\n<h2>{}</h2>\n<p>{}</p>\n{}</section>\n",
-        escape(&picture.title),
-        escape(&picture.note),
-        columns(drawn)
+        escape_text(&picture.title),
+        escape_text(&picture.note),
+        side_by_side(drawn)
     )
 }
 
@@ -130,7 +134,7 @@ fn shared_axis(panels: &[Panel]) -> Axis {
     Axis::new(panels[0].unit, least, most)
 }
 
-fn figure(
+fn panel_figure(
     id: &str,
     title: &str,
     panel: &Panel,
@@ -141,22 +145,25 @@ fn figure(
     if panel.marks.is_empty() {
         return "<p class=\"nothing\">Nothing of this in this run.</p>\n".into();
     }
-    let drawn = svg::draw(id, title, panel, axis, seconds, &run.phases);
+    let drawn = svg::draw_panel(id, title, panel, axis, seconds, &run.phases);
     let mut out = String::from("<figure>\n");
     if !panel.subtitle.is_empty() {
-        out += &format!("<figcaption>{}</figcaption>\n", escape(&panel.subtitle));
+        out += &format!(
+            "<figcaption>{}</figcaption>\n",
+            escape_text(&panel.subtitle)
+        );
     }
-    out += &legend(panel);
+    out += &panel_legend(panel);
     out += &drawn.svg;
     out += "<output class=\"readout\"></output>\n</figure>\n";
     let (all, kept) = drawn.thinned;
     if kept < all {
         out += &format!("<p class=\"small\">{kept} of {all} points are drawn.</p>\n");
     }
-    out + &table::numbers(panel)
+    out + &table::series_table(panel)
 }
 
-fn legend(panel: &Panel) -> String {
+fn panel_legend(panel: &Panel) -> String {
     let mut out = String::from("<ul class=\"legend\">\n");
     for (index, mark) in panel.marks.iter().enumerate() {
         let shape = match mark.kind {
@@ -167,7 +174,7 @@ fn legend(panel: &Panel) -> String {
         out += &format!(
             "<li><button type=\"button\" aria-pressed=\"true\" data-mark=\"{index}\"><svg viewBox=\"0 0 28 12\" width=\"28\" height=\"12\" aria-hidden=\"true\">{}</svg> {}</button></li>\n",
             shape.replace("STYLE", &mark.style),
-            escape(&mark.name)
+            escape_text(&mark.name)
         );
     }
     out + "</ul>\n"

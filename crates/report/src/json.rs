@@ -6,14 +6,14 @@ use serde_json::{Map, Value, json};
 use std::time::SystemTime;
 
 /// Today's date in UTC, as in `2026-11-28`. No time of day: two runs on the twin print the same.
-pub fn today() -> String {
+pub fn today_utc() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     now.split('T').next().unwrap_or_default().to_owned()
 }
 
 /// `{"verdict", "metrics": {NAME: {"median","min","max","n","unit"}}, "expect":
 /// [{"text","verdict","observed"}]}`. `observed` is null where nothing was measured.
-pub fn json(report: &Report) -> Value {
+pub fn report_json(report: &Report) -> Value {
     let metrics: Map<String, Value> = report
         .metrics
         .iter()

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From runs to verdicts.
 
-use crate::stats::{Summary, summarize};
+use crate::stats::{Summary, summarize_metrics};
 use crate::{Judged, Outcome, Report, Run, Verdict};
 use scenario::metric::Name;
 use scenario::model::{Arm, Expect, Op, Scenario};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) fn report(scenario: &Scenario, arms: &[Arm], runs: &[Run]) -> Report {
+pub(crate) fn summarize_runs(scenario: &Scenario, arms: &[Arm], runs: &[Run]) -> Report {
     let done = || runs.iter().filter(|run| run.outcome == Outcome::Done);
-    let metrics = summarize(done());
+    let metrics = summarize_metrics(done());
     let mut finished = BTreeMap::new();
     for run in done() {
         *finished.entry(run.arm).or_insert(0) += 1;
@@ -22,9 +22,9 @@ pub(crate) fn report(scenario: &Scenario, arms: &[Arm], runs: &[Run]) -> Report 
     let expects: Vec<Judged> = scenario
         .expects
         .iter()
-        .map(|expect| judge(expect, arms, &metrics))
+        .map(|expect| judge_expectation(expect, arms, &metrics))
         .collect();
-    let mut troubles: Vec<String> = runs.iter().filter_map(trouble).collect();
+    let mut troubles: Vec<String> = runs.iter().filter_map(describe_trouble).collect();
     for arm in arms
         .iter()
         .filter(|arm| !runs.iter().any(|run| run.arm == **arm))
@@ -32,7 +32,7 @@ pub(crate) fn report(scenario: &Scenario, arms: &[Arm], runs: &[Run]) -> Report 
         troubles.push(format!("arm {}: no guest reported at all", arm.name()));
     }
     Report {
-        verdict: verdict(runs, &expects, &troubles),
+        verdict: overall_verdict(runs, &expects, &troubles),
         title: scenario.title.clone(),
         kernels: kernels.into_iter().collect(),
         finished,
@@ -44,7 +44,7 @@ pub(crate) fn report(scenario: &Scenario, arms: &[Arm], runs: &[Run]) -> Report 
 
 /// The worst news wins; a report in which nothing was judged although something should have been is
 /// no pass.
-fn verdict(runs: &[Run], expects: &[Judged], troubles: &[String]) -> Verdict {
+fn overall_verdict(runs: &[Run], expects: &[Judged], troubles: &[String]) -> Verdict {
     let any = |verdict| expects.iter().any(|e| e.verdict == verdict);
     if runs
         .iter()
@@ -62,7 +62,7 @@ fn verdict(runs: &[Run], expects: &[Judged], troubles: &[String]) -> Verdict {
     }
 }
 
-fn trouble(run: &Run) -> Option<String> {
+fn describe_trouble(run: &Run) -> Option<String> {
     let (how, why) = match &run.outcome {
         Outcome::Done => return None,
         Outcome::Failed(why) => ("failed", why),
@@ -71,7 +71,7 @@ fn trouble(run: &Run) -> Option<String> {
     Some(format!("a guest of arm {} {how}: {why}", run.arm.name()))
 }
 
-fn judge(expect: &Expect, arms: &[Arm], metrics: &BTreeMap<String, Summary>) -> Judged {
+fn judge_expectation(expect: &Expect, arms: &[Arm], metrics: &BTreeMap<String, Summary>) -> Judged {
     let median = |name: &str| metrics.get(name).map(|summary| summary.median);
     let needed: Vec<&str> = std::iter::once(expect.metric.as_str())
         .chain(

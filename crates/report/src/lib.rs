@@ -2,7 +2,8 @@
 //! What came out of a scenario, and whether it is what had to come out.
 //!
 //! The input is one [`Run`] per guest, from any executor; the output a [`Report`], printed as a
-//! table ([`terminal`], [`markdown`]) or as one JSON object ([`mod@json`]). Three rules:
+//! table ([`terminal_report`], [`markdown_report`]) or as one JSON object ([`report_json`]). Three
+//! rules:
 //!
 //! * **A figure carries its N.** Metrics are medians over the runs of an arm with their range, from
 //!   runs that were done; a run that failed contributes nothing but its failure.
@@ -16,8 +17,8 @@
 //! 124.9, the bound 0.99 x 125.0 = 123.75, so it is met, although the worst run alone would have
 //! been close.
 //!
-//! A run over time is a [`timeline::Timeline`], drawn as a page by [`html()`], and
-//! written for Perfetto's viewer by [`perfetto()`].
+//! A run over time is a [`timeline::Timeline`], drawn as a page by [`html_page()`], and
+//! written for Perfetto's viewer by [`perfetto_trace()`].
 
 mod explain;
 mod format;
@@ -30,14 +31,14 @@ mod stats;
 mod table;
 pub mod timeline;
 
-pub use explain::{explanation, losses};
-pub use format::value;
-pub use html::{comparison, escape, html};
-pub use json::{json, today};
-pub use perfetto::perfetto;
-pub use sleeps::sleeps;
+pub use explain::{explain_diagnosis, losses_by_cgroup};
+pub use format::format_value;
+pub use html::{comparison_text, escape_text, html_page};
+pub use json::{report_json, today_utc};
+pub use perfetto::perfetto_trace;
+pub use sleeps::reclaim_sleeps;
 pub use stats::Summary;
-pub use table::{markdown, plain, terminal};
+pub use table::{markdown_report, plain_table, terminal_report};
 
 pub use scenario::executor::{Outcome, Run};
 use scenario::model::{Arm, Scenario};
@@ -116,6 +117,6 @@ pub struct Report {
 impl Report {
     /// Sums up and judges `runs` of `scenario`; `arms` are those that were asked for.
     pub fn new(scenario: &Scenario, arms: &[Arm], runs: &[Run]) -> Report {
-        judge::report(scenario, arms, runs)
+        judge::summarize_runs(scenario, arms, runs)
     }
 }

@@ -38,10 +38,10 @@ enum Unit {
 }
 
 /// A run as a trace for Perfetto.
-pub fn perfetto(run: &Timeline) -> Vec<u8> {
+pub fn perfetto_trace(run: &Timeline) -> Vec<u8> {
     let mut trace = Trace::default();
-    let top = trace.track(Track::Group(&format!("weir: {}", run.name)), None);
-    phases(run, &mut trace, top);
+    let top = trace.add_track(Track::Group(&format!("weir: {}", run.name)), None);
+    add_phases(run, &mut trace, top);
     let host = &run.host;
     for (name, series) in [
         ("dirty + writeback", &host.held),
@@ -51,18 +51,18 @@ pub fn perfetto(run: &Timeline) -> Vec<u8> {
         ("freerun", &host.freerun),
         ("background", &host.background),
     ] {
-        trace.counter(top, name, Unit::Bytes, series);
+        trace.add_counter(top, name, Unit::Bytes, series);
     }
     for (name, series) in &run.pressure {
         let name = format!("pressure {name}");
-        trace.counter(top, &name, Unit::Named("% of the time"), series);
+        trace.add_counter(top, &name, Unit::Named("% of the time"), series);
     }
     for cgroup in &run.cgroups {
         let name = format!("dirty + writeback {}", cgroup.path);
-        trace.counter(top, &name, Unit::Bytes, &cgroup.held);
+        trace.add_counter(top, &name, Unit::Bytes, &cgroup.held);
     }
     for domain in &run.domains {
-        let group = trace.track(Track::Group(&domain.name), Some(top));
+        let group = trace.add_track(Track::Group(&domain.name), Some(top));
         let rate = Unit::Named("bytes/s");
         for (name, unit, series) in [
             ("dirty of the domain", Unit::Bytes, &domain.dirty),
@@ -75,32 +75,32 @@ pub fn perfetto(run: &Timeline) -> Vec<u8> {
             ("dirtied", rate, &domain.dirtied),
             ("position ratio", Unit::Named("ratio"), &domain.pos_ratio),
         ] {
-            trace.counter(group, name, unit, series);
+            trace.add_counter(group, name, unit, series);
         }
     }
-    tasks(run, &mut trace);
-    trace.finish()
+    add_tasks(run, &mut trace);
+    trace.into_bytes()
 }
 
-fn phases(run: &Timeline, trace: &mut Trace, top: u64) {
+fn add_phases(run: &Timeline, trace: &mut Trace, top: u64) {
     if run.phases.is_empty() {
         return;
     }
-    let track = trace.track(Track::Group("phases"), Some(top));
+    let track = trace.add_track(Track::Group("phases"), Some(top));
     let ends = run.phases.iter().skip(1).map(|(at, _)| *at);
     for ((begin, name), end) in run.phases.iter().zip(ends.chain([run.seconds])) {
-        trace.slice(track, *begin, end, name, &[]);
+        trace.add_slice(track, *begin, end, name, &[]);
     }
 }
 
-fn tasks(run: &Timeline, trace: &mut Trace) {
+fn add_tasks(run: &Timeline, trace: &mut Trace) {
     let mut losses = vec![Vec::new(); run.tasks.len()];
     for loss in &run.losses {
         losses[loss.task].push(loss);
     }
     for (task, losses) in run.tasks.iter().zip(losses) {
-        let track = trace.track(Track::Thread(task.id, &task.name), None);
-        for (loss, end) in losses.iter().zip(ends(&losses)) {
+        let track = trace.add_track(Track::Thread(task.id, &task.name), None);
+        for (loss, end) in losses.iter().zip(slice_ends(&losses)) {
             let notes = [
                 ("cgroup", task.cgroup.as_deref().unwrap_or("not known")),
                 (
@@ -112,15 +112,15 @@ fn tasks(run: &Timeline, trace: &mut Trace) {
                     },
                 ),
             ];
-            trace.slice(track, loss.at, end, loss.to.name(), &notes);
+            trace.add_slice(track, loss.at, end, loss.to.name(), &notes);
         }
-        trace.counter(track, "dirtied", Unit::Bytes, &task.progress);
+        trace.add_counter(track, "dirtied", Unit::Bytes, &task.progress);
     }
 }
 
 /// End of each of a task's slices. One may lie in another, reclaim in an fsync; one that the next
 /// would reach out of was an announced pause that was not slept, and ends where the next begins.
-fn ends(losses: &[&Loss]) -> Vec<f64> {
+fn slice_ends(losses: &[&Loss]) -> Vec<f64> {
     let mut ends: Vec<f64> = losses.iter().map(|loss| loss.at + loss.seconds).collect();
     let mut open: Vec<usize> = Vec::new();
     for (index, loss) in losses.iter().enumerate() {
@@ -152,88 +152,90 @@ struct Trace {
 
 impl Trace {
     /// A new track, below another; returns its id.
-    fn track(&mut self, track: Track, parent: Option<u64>) -> u64 {
+    fn add_track(&mut self, track: Track, parent: Option<u64>) -> u64 {
         let descriptor = match track {
-            Track::Group(name) => Message::default().text(2, name),
+            Track::Group(name) => Message::default().add_text(2, name),
             // ThreadDescriptor: pid, tid, thread_name. The process is not known; its first thread
             // has its number.
-            Track::Thread(id, name) => Message::default().message(
+            Track::Thread(id, name) => Message::default().add_message(
                 4,
                 Message::default()
-                    .number(1, u64::from(id))
-                    .number(2, u64::from(id))
-                    .text(5, name),
+                    .add_number(1, u64::from(id))
+                    .add_number(2, u64::from(id))
+                    .add_text(5, name),
             ),
         };
-        self.describe(descriptor, parent)
+        self.describe_track(descriptor, parent)
     }
 
-    fn describe(&mut self, descriptor: Message, parent: Option<u64>) -> u64 {
+    fn describe_track(&mut self, descriptor: Message, parent: Option<u64>) -> u64 {
         self.tracks += 1;
-        let mut descriptor = descriptor.number(1, self.tracks);
+        let mut descriptor = descriptor.add_number(1, self.tracks);
         if let Some(parent) = parent {
-            descriptor = descriptor.number(5, parent);
+            descriptor = descriptor.add_number(5, parent);
         }
         self.described
-            .push(Message::default().message(60, descriptor));
+            .push(Message::default().add_message(60, descriptor));
         self.tracks
     }
 
-    fn counter(&mut self, parent: u64, name: &str, unit: Unit, series: &Series) {
+    fn add_counter(&mut self, parent: u64, name: &str, unit: Unit, series: &Series) {
         if series.is_empty() {
             return;
         }
         let counter = match unit {
-            Unit::Bytes => Message::default().number(3, 3),
-            Unit::Named(name) => Message::default().text(6, name),
+            Unit::Bytes => Message::default().add_number(3, 3),
+            Unit::Named(name) => Message::default().add_text(6, name),
         };
-        let descriptor = Message::default().text(2, name).message(8, counter);
-        let track = self.describe(descriptor, Some(parent));
+        let descriptor = Message::default().add_text(2, name).add_message(8, counter);
+        let track = self.describe_track(descriptor, Some(parent));
         for (at, value) in series.iter().filter(|(_, value)| !value.is_nan()) {
             let event = Message::default()
-                .number(9, COUNTER)
-                .number(11, track)
-                .double(44, *value);
-            self.events.push((ns(*at), event));
+                .add_number(9, COUNTER)
+                .add_number(11, track)
+                .add_double(44, *value);
+            self.events.push((to_ns(*at), event));
         }
     }
 
-    fn slice(&mut self, track: u64, begin: f64, end: f64, name: &str, notes: &[(&str, &str)]) {
+    fn add_slice(&mut self, track: u64, begin: f64, end: f64, name: &str, notes: &[(&str, &str)]) {
         let mut event = Message::default()
-            .number(9, SLICE_BEGIN)
-            .number(11, track)
-            .text(23, name);
+            .add_number(9, SLICE_BEGIN)
+            .add_number(11, track)
+            .add_text(23, name);
         for (name, value) in notes {
-            let note = Message::default().text(10, name).text(6, value);
-            event = event.message(4, note);
+            let note = Message::default().add_text(10, name).add_text(6, value);
+            event = event.add_message(4, note);
         }
-        self.events.push((ns(begin), event));
-        let event = Message::default().number(9, SLICE_END).number(11, track);
-        self.events.push((ns(end), event));
+        self.events.push((to_ns(begin), event));
+        let event = Message::default()
+            .add_number(9, SLICE_END)
+            .add_number(11, track);
+        self.events.push((to_ns(end), event));
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    fn into_bytes(mut self) -> Vec<u8> {
         // Stable: what ends and what begins at one time stay in their order.
         self.events.sort_by_key(|(ns, _)| *ns);
         let timed = self
             .events
             .into_iter()
-            .map(|(ns, event)| Message::default().number(8, ns).message(11, event));
+            .map(|(ns, event)| Message::default().add_number(8, ns).add_message(11, event));
         let packets = self.described.into_iter().chain(timed);
         let trace = packets
             .enumerate()
             .fold(Message::default(), |trace, (index, packet)| {
                 // SEQ_INCREMENTAL_STATE_CLEARED: nothing before the first packet is needed.
                 let packet = match index {
-                    0 => packet.number(13, 1),
+                    0 => packet.add_number(13, 1),
                     _ => packet,
                 };
-                trace.message(PACKET, packet.number(10, SEQUENCE))
+                trace.add_message(PACKET, packet.add_number(10, SEQUENCE))
             });
-        trace.finish()
+        trace.into_bytes()
     }
 }
 
-fn ns(seconds: f64) -> u64 {
+fn to_ns(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }

@@ -16,7 +16,7 @@ const UP_TO_MS: [u64; 4] = [8, 20, 100, 500];
 type Row = [u64; UP_TO_MS.len() + 3];
 
 /// The table; nothing if no task slept in reclaim.
-pub fn sleeps(seen: &Observation) -> Option<String> {
+pub fn reclaim_sleeps(seen: &Observation) -> Option<String> {
     let mut rows: BTreeMap<(&str, Reason), Row> = BTreeMap::new();
     for event in &seen.events {
         let What::ReclaimSlept(slept) = &event.what else {
@@ -27,7 +27,7 @@ pub fn sleeps(seen: &Observation) -> Option<String> {
         } else {
             "direct"
         };
-        rows.entry((who, slept.reason)).or_default()[column(slept)] += 1;
+        rows.entry((who, slept.reason)).or_default()[column_of(slept)] += 1;
     }
     if rows.is_empty() {
         return None;
@@ -54,7 +54,7 @@ pub fn sleeps(seen: &Observation) -> Option<String> {
     Some(seen_lines(&table.trim_fmt()) + "\n")
 }
 
-fn column(slept: &Slept) -> usize {
+fn column_of(slept: &Slept) -> usize {
     let end = UP_TO_MS.len() + 2;
     if slept.us == 0 {
         return 0;
@@ -83,7 +83,7 @@ mod tests {
             }),
         };
         let mut seen = Observation::default();
-        assert_eq!(sleeps(&seen), None);
+        assert_eq!(reclaim_sleeps(&seen), None);
         seen.names = [(1, "kswapd0".into()), (2, "fio".into())].into();
         seen.events = vec![
             slept(1, 0, 100_000, Reason::Writeback),
@@ -91,7 +91,7 @@ mod tests {
             slept(2, 4_000, 20_000, Reason::Isolated),
             slept(2, 300_000, 500_000, Reason::Noprogress),
         ];
-        let table = sleeps(&seen).expect("a table");
+        let table = reclaim_sleeps(&seen).expect("a table");
         let cells: Vec<String> = table
             .lines()
             .skip(1)

@@ -22,7 +22,7 @@ pub struct Summary {
 
 impl Summary {
     /// `None` if there is nothing to sum up.
-    pub fn of(mut values: Vec<f64>, unit: Unit) -> Option<Summary> {
+    pub fn from_values(mut values: Vec<f64>, unit: Unit) -> Option<Summary> {
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;
@@ -42,7 +42,9 @@ impl Summary {
 }
 
 /// Every metric of `runs`, by full name.
-pub(crate) fn summarize<'a>(runs: impl Iterator<Item = &'a Run>) -> BTreeMap<String, Summary> {
+pub(crate) fn summarize_metrics<'a>(
+    runs: impl Iterator<Item = &'a Run>,
+) -> BTreeMap<String, Summary> {
     let mut all: Vec<(&String, &Figure)> = runs.flat_map(|run| &run.metrics).collect();
     all.sort_by_key(|(name, _)| *name);
     let of_one = all.chunk_by(|(name, _), (other, _)| name == other);
@@ -50,7 +52,7 @@ pub(crate) fn summarize<'a>(runs: impl Iterator<Item = &'a Run>) -> BTreeMap<Str
         .filter_map(|figures| {
             let (name, figure) = figures.first()?;
             let values = figures.iter().map(|(_, figure)| figure.value).collect();
-            Some(((*name).clone(), Summary::of(values, figure.unit)?))
+            Some(((*name).clone(), Summary::from_values(values, figure.unit)?))
         })
         .collect()
 }

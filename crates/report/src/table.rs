@@ -74,25 +74,25 @@ struct Row {
 }
 
 /// The report for a terminal, at most 80 columns where names allow; `colour` adds ANSI colours.
-pub fn terminal(report: &Report, scenario: &Scenario, colour: bool) -> String {
+pub fn terminal_report(report: &Report, scenario: &Scenario, colour: bool) -> String {
     let mut lines = vec![
-        paint(&report.title, &[BOLD], colour),
-        subtitle(report),
+        paint_text(&report.title, &[BOLD], colour),
+        report_subtitle(report),
         String::new(),
     ];
     if report.metrics.is_empty() {
         lines.push("No run got to its end: there are no figures and nothing to judge.".into());
     } else {
-        lines.push(figures(report, scenario, colour));
+        lines.push(terminal_table(report, scenario, colour));
         lines.push(String::new());
         lines.extend(
             report
                 .expects
                 .iter()
-                .map(|judged| expectation(judged, colour)),
+                .map(|judged| expectation_line(judged, colour)),
         );
     }
-    let bang = paint("!", &[RED, BOLD], colour);
+    let bang = paint_text("!", &[RED, BOLD], colour);
     lines.extend(
         report
             .troubles
@@ -100,9 +100,9 @@ pub fn terminal(report: &Report, scenario: &Scenario, colour: bool) -> String {
             .map(|trouble| format!("  {bang} {trouble}")),
     );
     lines.push(String::new());
-    lines.push(paint(
-        &conclusion(report),
-        &[BOLD, tone(report.verdict)],
+    lines.push(paint_text(
+        &conclusion_line(report),
+        &[BOLD, verdict_tone(report.verdict)],
         colour,
     ));
     lines.join("\n") + "\n"
@@ -110,7 +110,7 @@ pub fn terminal(report: &Report, scenario: &Scenario, colour: bool) -> String {
 
 /// An empty table without colour, for figures of another shape than a report's: as text or as
 /// Markdown.
-pub fn plain(markdown: bool) -> Table {
+pub fn plain_table(markdown: bool) -> Table {
     let mut table = Table::new();
     table.load_preset(if markdown {
         presets::ASCII_MARKDOWN
@@ -122,8 +122,8 @@ pub fn plain(markdown: bool) -> Table {
 }
 
 /// The table as a terminal shows it.
-fn figures(report: &Report, scenario: &Scenario, colour: bool) -> String {
-    let mut table = table(report, scenario, colour);
+fn terminal_table(report: &Report, scenario: &Scenario, colour: bool) -> String {
+    let mut table = figures_table(report, scenario, colour);
     table.load_preset(presets::NOTHING);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -137,17 +137,17 @@ fn figures(report: &Report, scenario: &Scenario, colour: bool) -> String {
 }
 
 /// The same table and expectations as Markdown.
-pub fn markdown(report: &Report, scenario: &Scenario) -> String {
-    let mut table = table(report, scenario, false);
+pub fn markdown_report(report: &Report, scenario: &Scenario) -> String {
+    let mut table = figures_table(report, scenario, false);
     table.load_preset(presets::ASCII_MARKDOWN).force_no_tty();
     let mut lines = vec![format!(
         "**{}** ({})\n\n{table}\n",
         report.title,
-        subtitle(report)
+        report_subtitle(report)
     )];
     lines.extend(report.expects.iter().map(|judged| {
-        let (sign, _) = mark(judged.verdict);
-        format!("- {sign} `{}`: {}", judged.text, outcome(judged))
+        let (sign, _) = verdict_mark(judged.verdict);
+        format!("- {sign} `{}`: {}", judged.text, describe_outcome(judged))
     }));
     lines.extend(
         report
@@ -156,11 +156,11 @@ pub fn markdown(report: &Report, scenario: &Scenario) -> String {
             .map(|trouble| format!("- ! {trouble}")),
     );
     lines.push(String::new());
-    lines.push(conclusion(report));
+    lines.push(conclusion_line(report));
     lines.join("\n") + "\n"
 }
 
-fn subtitle(report: &Report) -> String {
+fn report_subtitle(report: &Report) -> String {
     let kernels = if report.kernels.is_empty() {
         "no kernel".into()
     } else {
@@ -184,7 +184,7 @@ fn subtitle(report: &Report) -> String {
     format!("Linux {kernels} · {n}")
 }
 
-fn table(report: &Report, scenario: &Scenario, colour: bool) -> Table {
+fn figures_table(report: &Report, scenario: &Scenario, colour: bool) -> Table {
     let arms: Vec<Arm> = report.finished.keys().copied().collect();
     let mut table = Table::new();
     let mut header = vec![Cell::new("phase"), Cell::new("measure")];
@@ -203,7 +203,7 @@ fn table(report: &Report, scenario: &Scenario, colour: bool) -> Table {
     }
     table.set_header(header);
     let mut last = String::new();
-    for row in rows(report, scenario, &arms) {
+    for row in table_rows(report, scenario, &arms) {
         let phase = if row.phase == last {
             String::new()
         } else {
@@ -228,7 +228,7 @@ fn table(report: &Report, scenario: &Scenario, colour: bool) -> Table {
     table
 }
 
-fn rows(report: &Report, scenario: &Scenario, arms: &[Arm]) -> Vec<Row> {
+fn table_rows(report: &Report, scenario: &Scenario, arms: &[Arm]) -> Vec<Row> {
     let judged_only = scenario.phases.len() > MANY_PHASES;
     let mut rows = Vec::new();
     for (index, phase) in scenario.phases.iter().enumerate() {
@@ -249,16 +249,16 @@ fn rows(report: &Report, scenario: &Scenario, arms: &[Arm]) -> Vec<Row> {
                 {
                     continue;
                 }
-                let found = row(report, phase, &path, format!("{shown} {label}"), arms);
+                let found = figures_row(report, phase, &path, format!("{shown} {label}"), arms);
                 let has_iops = found.is_some() && *metric == "iops";
                 rows.extend(found);
                 if has_iops {
-                    rows.extend(share(report, scenario, index, subject, arms));
+                    rows.extend(baseline_share_row(report, scenario, index, subject, arms));
                 }
             }
         };
         for job in &phase.jobs {
-            add(job, job, &measures(report, scenario, phase, job));
+            add(job, job, &job_measures(report, scenario, phase, job));
         }
         for cgroup in scenario.cgroups.keys() {
             let used =
@@ -278,7 +278,7 @@ fn rows(report: &Report, scenario: &Scenario, arms: &[Arm]) -> Vec<Row> {
 }
 
 /// Measures shown of a job: that of fsync if it called it.
-fn measures(
+fn job_measures(
     report: &Report,
     scenario: &Scenario,
     phase: &Phase,
@@ -300,7 +300,13 @@ fn measures(
 }
 
 /// The figures of `PHASE.SUBJECT.METRIC`, if any arm has one.
-fn row(report: &Report, phase: &Phase, path: &str, measure: String, arms: &[Arm]) -> Option<Row> {
+fn figures_row(
+    report: &Report,
+    phase: &Phase,
+    path: &str,
+    measure: String,
+    arms: &[Arm],
+) -> Option<Row> {
     let of = |arm: &Arm| report.metrics.get(&format!("{}.{path}", arm.name()));
     let found: Vec<Option<&Summary>> = arms.iter().map(of).collect();
     if found.iter().all(Option::is_none) {
@@ -308,12 +314,12 @@ fn row(report: &Report, phase: &Phase, path: &str, measure: String, arms: &[Arm]
     }
     let unit = Unit::of_metric(path);
     let ratio = match found.as_slice() {
-        [Some(stock), Some(weir)] => format::ratio(weir.median, stock.median),
+        [Some(stock), Some(weir)] => format::format_ratio(weir.median, stock.median),
         _ => "-".into(),
     };
     let arms = found
         .iter()
-        .map(|s| s.map_or("-".into(), |s| format::summary(s, unit)))
+        .map(|s| s.map_or("-".into(), |s| format::format_summary(s, unit)))
         .collect();
     Some(Row {
         phase: phase.name.clone(),
@@ -325,7 +331,7 @@ fn row(report: &Report, phase: &Phase, path: &str, measure: String, arms: &[Arm]
 
 /// A job's IOPS as a share of those in its baseline: an earlier phase of which this one has all jobs,
 /// and more.
-fn share(
+fn baseline_share_row(
     report: &Report,
     scenario: &Scenario,
     index: usize,
@@ -350,12 +356,16 @@ fn share(
         .map(|arm| Some(median(arm, &phase.name)? / median(arm, &first.name)?))
         .collect();
     let ratio = match shares.as_slice() {
-        [Some(stock), Some(weir)] => format::ratio(*weir, *stock),
+        [Some(stock), Some(weir)] => format::format_ratio(*weir, *stock),
         _ => "-".into(),
     };
     let arms = shares
         .iter()
-        .map(|s| s.map_or("-".into(), |s| format::value(100.0 * s, Unit::Percent)))
+        .map(|s| {
+            s.map_or("-".into(), |s| {
+                format::format_value(100.0 * s, Unit::Percent)
+            })
+        })
         .collect();
     Some(Row {
         phase: phase.name.clone(),
@@ -366,10 +376,10 @@ fn share(
 }
 
 /// One expectation; what was seen stands beside it where it fits, below it where not.
-fn expectation(judged: &Judged, colour: bool) -> String {
-    let (sign, tone) = mark(judged.verdict);
-    let sign = paint(sign, &[tone, BOLD], colour);
-    let (text, outcome) = (&judged.text, outcome(judged));
+fn expectation_line(judged: &Judged, colour: bool) -> String {
+    let (sign, tone) = verdict_mark(judged.verdict);
+    let sign = paint_text(sign, &[tone, BOLD], colour);
+    let (text, outcome) = (&judged.text, describe_outcome(judged));
     let room = (WIDTH - 4).saturating_sub(text.chars().count());
     if outcome.chars().count() + 2 <= room {
         format!("  {sign} {text}{outcome:>room$}")
@@ -379,17 +389,17 @@ fn expectation(judged: &Judged, colour: bool) -> String {
 }
 
 /// The value observed, next to what it had to be.
-fn outcome(judged: &Judged) -> String {
+fn describe_outcome(judged: &Judged) -> String {
     let unit = Unit::of_metric(&judged.metric);
     match (judged.observed, judged.bound) {
         (Some(observed), Some(bound)) if judged.why.is_empty() => {
-            format::against(observed, bound, unit)
+            format::format_comparison(observed, bound, unit)
         }
         _ => format!("{}: {}", judged.verdict.name(), judged.why),
     }
 }
 
-fn conclusion(report: &Report) -> String {
+fn conclusion_line(report: &Report) -> String {
     let count = |verdict| {
         report
             .expects
@@ -424,17 +434,17 @@ const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
-fn mark(verdict: Verdict) -> (&'static str, &'static str) {
+fn verdict_mark(verdict: Verdict) -> (&'static str, &'static str) {
     let sign = match verdict {
         Verdict::Pass => "✓",
         Verdict::Fail => "✗",
         Verdict::Inconclusive => "?",
         Verdict::Skipped => "-",
     };
-    (sign, tone(verdict))
+    (sign, verdict_tone(verdict))
 }
 
-fn tone(verdict: Verdict) -> &'static str {
+fn verdict_tone(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => GREEN,
         Verdict::Fail => RED,
@@ -442,7 +452,7 @@ fn tone(verdict: Verdict) -> &'static str {
     }
 }
 
-fn paint(text: &str, codes: &[&str], colour: bool) -> String {
+fn paint_text(text: &str, codes: &[&str], colour: bool) -> String {
     if colour {
         format!("\x1b[{}m{text}\x1b[0m", codes.join(";"))
     } else {

@@ -17,11 +17,11 @@ mod progress;
 mod seen;
 mod share;
 
-pub use lab::{date, phases};
-pub(crate) use latency::percentile;
-pub use latency::{Latency, latencies};
-pub use seen::recorded;
-pub use share::shares;
+pub use lab::{format_date, read_run};
+pub(crate) use latency::value_at_percentile;
+pub use latency::{Latency, wait_percentiles};
+pub use seen::observation_timeline;
+pub use share::cgroup_shares;
 
 use scenario::metric::Unit;
 
@@ -202,27 +202,32 @@ pub struct Cgroup {
 
 impl Timeline {
     /// Another run after this one, a phase after a phase. The gap is not drawn.
-    pub fn then(&mut self, phase: &str, mut next: Timeline) {
+    pub fn append_phase(&mut self, phase: &str, mut next: Timeline) {
         let begin = self.seconds;
         let first = self.tasks.len();
         self.phases.push((begin, phase.into()));
-        if let Some(fairness) = next.fairness() {
+        if let Some(fairness) = next.fairness_index() {
             let name = format!("fairness in {phase}");
             self.facts.push((name, fairness_in_words(fairness)));
         }
         let later = |series: &mut Series| {
             series.iter_mut().for_each(|(at, _)| *at += begin);
         };
-        for (series, more) in self.host.all().into_iter().zip(next.host.all()) {
+        for (series, more) in self
+            .host
+            .all_series()
+            .into_iter()
+            .zip(next.host.all_series())
+        {
             later(more);
-            join(series, more);
+            append_series(series, more);
         }
         for mut domain in next.domains {
-            domain.all().into_iter().for_each(later);
+            domain.all_series().into_iter().for_each(later);
             match self.domains.iter_mut().find(|old| old.name == domain.name) {
                 Some(old) => {
-                    for (series, more) in old.all().into_iter().zip(domain.all()) {
-                        join(series, more);
+                    for (series, more) in old.all_series().into_iter().zip(domain.all_series()) {
+                        append_series(series, more);
                     }
                 }
                 None => self.domains.push(domain),
@@ -240,14 +245,14 @@ impl Timeline {
         for (name, mut series) in next.pressure {
             later(&mut series);
             match self.pressure.iter_mut().find(|(old, _)| *old == name) {
-                Some((_, old)) => join(old, &mut series),
+                Some((_, old)) => append_series(old, &mut series),
                 None => self.pressure.push((name, series)),
             }
         }
         for mut cgroup in next.cgroups {
             later(&mut cgroup.held);
             match self.cgroups.iter_mut().find(|old| old.path == cgroup.path) {
-                Some(old) => join(&mut old.held, &mut cgroup.held),
+                Some(old) => append_series(&mut old.held, &mut cgroup.held),
                 None => self.cgroups.push(cgroup),
             }
         }
@@ -271,7 +276,7 @@ impl Timeline {
     }
 
     /// Time lost by each task: how often, in all, at most; and the end of its progress.
-    pub fn sums(&self) -> Vec<Sum> {
+    pub fn task_totals(&self) -> Vec<Sum> {
         let mut sums = vec![Sum::default(); self.tasks.len()];
         for loss in &self.losses {
             let sum = &mut sums[loss.task];
@@ -286,8 +291,12 @@ impl Timeline {
     }
 
     /// Jain's index of what the tasks dirtied: 1 if all did the same, 1/n if one did everything.
-    pub fn fairness(&self) -> Option<f64> {
-        let bytes: Vec<f64> = self.sums().iter().filter_map(|sum| sum.bytes).collect();
+    pub fn fairness_index(&self) -> Option<f64> {
+        let bytes: Vec<f64> = self
+            .task_totals()
+            .iter()
+            .filter_map(|sum| sum.bytes)
+            .collect();
         let sum: f64 = bytes.iter().sum();
         let squares: f64 = bytes.iter().map(|bytes| bytes * bytes).sum();
         (bytes.len() > 1 && squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
@@ -300,7 +309,7 @@ pub(crate) fn fairness_in_words(fairness: f64) -> String {
 }
 
 /// Appends `more`, with a mark between that breaks the line: there was no look meanwhile.
-fn join(series: &mut Series, more: &mut Series) {
+fn append_series(series: &mut Series, more: &mut Series) {
     if let (Some((at, _)), false) = (series.last(), more.is_empty()) {
         series.push((*at, f64::NAN));
     }
@@ -308,7 +317,7 @@ fn join(series: &mut Series, more: &mut Series) {
 }
 
 impl Levels {
-    fn all(&mut self) -> [&mut Series; 6] {
+    fn all_series(&mut self) -> [&mut Series; 6] {
         [
             &mut self.held,
             &mut self.writeback,
@@ -321,7 +330,7 @@ impl Levels {
 }
 
 impl Domain {
-    fn all(&mut self) -> [&mut Series; 10] {
+    fn all_series(&mut self) -> [&mut Series; 10] {
         [
             &mut self.dirty,
             &mut self.freerun,

@@ -138,13 +138,13 @@ fn is_used(bytes: &[u8]) {
     for target in [Target::Host, cgroup] {
         let diagnosis = diagnose(&seen, &target);
         serde_json::to_string(&diagnosis).expect("encoded");
-        report::losses(&diagnosis);
-        report::explanation(&diagnosis);
+        report::losses_by_cgroup(&diagnosis);
+        report::explain_diagnosis(&diagnosis);
     }
     serde_json::to_string(&Interval::of(&seen)).expect("encoded");
-    let run = timeline::recorded("x", &seen);
-    report::html(&[&run, &run]);
-    report::perfetto(&run);
+    let run = timeline::observation_timeline("x", &seen);
+    report::html_page(&[&run, &run]);
+    report::perfetto_trace(&run);
 }
 
 proptest! {

@@ -12,7 +12,7 @@ const RECORDED: &str = include_str!("traces/host-limit.txt");
 #[test]
 fn a_recorded_trace_is_explained() {
     let seen = Observation::of(Trace::read(RECORDED.as_bytes()).expect("read"));
-    let text = report::explanation(&diagnose(&seen, &Target::Host));
+    let text = report::explain_diagnosis(&diagnose(&seen, &Target::Host));
     let wanted = include_str!("traces/host-limit.explained");
     assert_eq!(text, wanted, "\n{text}");
 }
@@ -28,7 +28,10 @@ fn names_do_not_steer_the_terminal() {
         .collect();
     seen.blind.push(hostile.into());
     let diagnosis = diagnose(&seen, &Target::Host);
-    for text in [report::explanation(&diagnosis), report::losses(&diagnosis)] {
+    for text in [
+        report::explain_diagnosis(&diagnosis),
+        report::losses_by_cgroup(&diagnosis),
+    ] {
         let steering = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
         assert!(!text.contains(steering), "{text:?}");
         assert!(text.contains(r"/a\u{1b}]0;x\u{7}b\u{202e}c"), "{text}");

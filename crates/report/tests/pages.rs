@@ -12,7 +12,7 @@ const RECORDED: &str = include_str!("traces/host-limit.txt");
 
 fn recorded() -> Timeline {
     let seen = Observation::of(Trace::read(RECORDED.as_bytes()).expect("read"));
-    timeline::recorded("host-limit.txt", &seen)
+    timeline::observation_timeline("host-limit.txt", &seen)
 }
 
 fn parsed(page: &str) -> Document<'_> {
@@ -44,7 +44,7 @@ fn rows(page: &str, first: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn a_page_is_whole_and_asks_nobody() {
-    let page = report::html(&[&recorded(), &recorded()]);
+    let page = report::html_page(&[&recorded(), &recorded()]);
     let document = parsed(&page);
     for node in document.descendants() {
         for attribute in node.attributes() {
@@ -79,7 +79,7 @@ fn a_page_is_whole_and_asks_nobody() {
 
 #[test]
 fn a_page_has_the_numbers_of_its_trace() {
-    let page = report::html(&[&recorded()]);
+    let page = report::html_page(&[&recorded()]);
     // 8192 pages of 4 KiB, at all times.
     let limit = &rows(&page, "limit")[0];
     assert_eq!(
@@ -112,7 +112,7 @@ fn hostile_names_stay_text() {
         path: hostile.into(),
         held: vec![(0.0, 1.0), (0.1, 2.0)],
     });
-    let page = report::html(&[&run, &run]);
+    let page = report::html_page(&[&run, &run]);
     let document = parsed(&page);
     let scripts = document
         .descendants()
@@ -131,7 +131,7 @@ fn runs_share_their_axes() {
         .held
         .iter_mut()
         .for_each(|(_, bytes)| *bytes *= 10.0);
-    let page = report::html(&[&small, &large]);
+    let page = report::html_page(&[&small, &large]);
     let document = parsed(&page);
     let axes: Vec<_> = document
         .descendants()
@@ -167,7 +167,7 @@ fn what_is_left_out_is_said() {
             to: To::Host,
         });
     }
-    let page = report::html(&[&run]);
+    let page = report::html_page(&[&run]);
     assert!(page.len() < 150_000, "{}", page.len());
     assert!(page.contains("of 200000 points are drawn"));
     assert!(page.contains("1 of 500 points are drawn"));
@@ -177,7 +177,7 @@ fn what_is_left_out_is_said() {
 
 #[test]
 fn nothing_seen_is_a_page_too() {
-    let page = report::html(&[&Timeline::default()]);
+    let page = report::html_page(&[&Timeline::default()]);
     parsed(&page);
     assert!(page.contains("Nothing is known of single tasks"));
 }
@@ -194,17 +194,17 @@ fn fairness_is_one_if_all_get_the_same() {
             .collect(),
         ..Timeline::default()
     };
-    assert_eq!(with(&[5.0, 5.0, 5.0]).fairness(), Some(1.0));
-    assert_eq!(with(&[5.0, 0.0]).fairness(), Some(0.5));
-    assert_eq!(with(&[5.0]).fairness(), None);
+    assert_eq!(with(&[5.0, 5.0, 5.0]).fairness_index(), Some(1.0));
+    assert_eq!(with(&[5.0, 0.0]).fairness_index(), Some(0.5));
+    assert_eq!(with(&[5.0]).fairness_index(), None);
 }
 
 #[test]
 fn a_phase_follows_a_phase_with_a_gap() {
     let mut run = Timeline::default();
-    run.then("one", recorded());
+    run.append_phase("one", recorded());
     let (length, tasks) = (run.seconds, run.tasks.len());
-    run.then("two", recorded());
+    run.append_phase("two", recorded());
     assert_eq!(run.seconds, 2.0 * length);
     assert_eq!(run.tasks.len(), 2 * tasks);
     assert_eq!(run.phases[1], (length, "two".into()));
@@ -220,7 +220,7 @@ fn a_phase_follows_a_phase_with_a_gap() {
 fn a_recording_of_ten_writers_is_drawn() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/ten-dd.weir");
     let seen = Observation::open(std::path::Path::new(file)).expect("read");
-    let run = timeline::recorded("ten-dd.weir", &seen);
+    let run = timeline::observation_timeline("ten-dd.weir", &seen);
     // Counted in the file's lines, by another program: 244 pauses that ended, of 37.90512055 s. Ten
     // had not, one of which began last.
     assert_eq!((run.tasks.len(), run.losses.len()), (10, 244 + 9));
@@ -228,8 +228,8 @@ fn a_recording_of_ten_writers_is_drawn() {
     assert!(lost.iter().sum::<f64>() > 37.905);
     lost.sort_by(f64::total_cmp);
     assert!((lost[lost.len() - 1] - 0.207622451).abs() < 1e-9);
-    assert!((run.fairness().expect("ten") - 0.9996168).abs() < 1e-6);
-    let page = report::html(&[&run]);
+    assert!((run.fairness_index().expect("ten") - 0.9996168).abs() < 1e-6);
+    let page = report::html_page(&[&run]);
     let held = &rows(&page, "dirty + writeback")[0];
     assert_eq!(held[1..5], ["31", "55.5 MiB", "59.0 MiB", "61.4 MiB"]);
     assert_eq!(rows(&page, "/writers fio 191").len(), 1, "its line");

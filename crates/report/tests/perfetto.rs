@@ -67,9 +67,9 @@ fn varint(bytes: &mut &[u8]) -> u64 {
 #[test]
 fn a_trace_has_every_pause_and_value() {
     let seen = Observation::of(Trace::read(RECORDED.as_bytes()).expect("read"));
-    let mut run = timeline::recorded("host-limit.txt", &seen);
+    let mut run = timeline::observation_timeline("host-limit.txt", &seen);
     run.phases = vec![(0.0, "one".into()), (0.05, "two".into())];
-    let trace = Fields::read(&report::perfetto(&run));
+    let trace = Fields::read(&report::perfetto_trace(&run));
     let packets: Vec<Fields> = trace
         .bytes
         .iter()
@@ -163,7 +163,7 @@ fn what_lies_in_another_takes_nothing_from_it() {
     };
     let (pause, fsync) = (To::Host.name().to_string(), "fsync".to_string());
     assert_eq!(
-        slices(&report::perfetto(&run)),
+        slices(&report::perfetto_trace(&run)),
         [
             ("reclaim".to_string(), 1.0, 3.0),
             (pause.clone(), 4.0, 5.0),

@@ -169,7 +169,7 @@ fn an_arm_that_vanished_is_no_pass() {
 
 #[test]
 fn json_has_the_documented_shape() {
-    let json = report::json(&Report::new(&dirty_knobs(), &[Arm::Stock], &[stock(10.8)]));
+    let json = report::report_json(&Report::new(&dirty_knobs(), &[Arm::Stock], &[stock(10.8)]));
     assert_eq!(json["verdict"], "pass");
     assert_eq!(
         json["metrics"]["stock.contended.victim.iops"],
@@ -188,7 +188,7 @@ fn json_has_the_documented_shape() {
 
 #[test]
 fn the_terminal_table() {
-    let got = report::terminal(&report(&good()), &dirty_knobs(), false);
+    let got = report::terminal_report(&report(&good()), &dirty_knobs(), false);
     assert_eq!(got, TERMINAL, "\n{got}");
     let width = got.lines().map(|l| l.chars().count()).max();
     assert!(width <= Some(80), "{width:?} columns");
@@ -218,14 +218,14 @@ pass: 5 of 5 expectations met
 
 #[test]
 fn colour_only_when_asked_for() {
-    let coloured = report::terminal(&report(&good()), &dirty_knobs(), true);
+    let coloured = report::terminal_report(&report(&good()), &dirty_knobs(), true);
     assert!(coloured.contains("\u{1b}[32;1m✓"), "{coloured}");
-    assert!(!report::terminal(&report(&good()), &dirty_knobs(), false).contains('\u{1b}'));
+    assert!(!report::terminal_report(&report(&good()), &dirty_knobs(), false).contains('\u{1b}'));
 }
 
 #[test]
 fn the_markdown_table() {
-    let got = report::markdown(&report(&good()), &dirty_knobs());
+    let got = report::markdown_report(&report(&good()), &dirty_knobs());
     assert_eq!(got, MARKDOWN, "\n{got}");
 }
 
@@ -275,7 +275,7 @@ fn where_memory_lies_is_shown() {
         ],
     );
     let arms = [Arm::Stock, Arm::Weir];
-    let got = report::terminal(&Report::new(&tiers, &arms, &[stock, weir]), &tiers, false);
+    let got = report::terminal_report(&Report::new(&tiers, &arms, &[stock, weir]), &tiers, false);
     let rows: Vec<String> = got
         .lines()
         .skip_while(|line| !line.starts_with("phase"))
@@ -297,7 +297,7 @@ fn where_memory_lies_is_shown() {
 
 /// Rows of the terminal's table, with one space between cells.
 fn rows(runs: &[Run], scenario: &Scenario) -> Vec<String> {
-    let got = report::terminal(&Report::new(scenario, &Arm::ALL, runs), scenario, false);
+    let got = report::terminal_report(&Report::new(scenario, &Arm::ALL, runs), scenario, false);
     got.lines()
         .skip_while(|line| !line.starts_with("phase"))
         .skip(1)
@@ -357,7 +357,7 @@ fn a_host_without_disks_has_no_rows_of_disks_and_never_is_not_settled() {
     let got = rows(&[run(Arm::Stock, &[]), run(Arm::Weir, &figures)], &tiers);
     assert_eq!(got, ["all victim's time to settle - not settled -"]);
     let report = Report::new(&tiers, &[Arm::Weir], &[run(Arm::Weir, &figures)]);
-    let json = report::json(&report);
+    let json = report::report_json(&report);
     let settled = &json["metrics"]["weir.all.cgroup/victim.settle_ns"];
     assert_eq!(settled["median"], serde_json::Value::Null);
 }
@@ -366,7 +366,7 @@ fn a_host_without_disks_has_no_rows_of_disks_and_never_is_not_settled() {
 fn nothing_finished() {
     let mut run = stock(1.0);
     run.outcome = Outcome::Failed("qemu died".into());
-    let got = report::terminal(
+    let got = report::terminal_report(
         &Report::new(&dirty_knobs(), &[Arm::Stock], &[run]),
         &dirty_knobs(),
         false,

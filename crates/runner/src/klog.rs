@@ -6,7 +6,7 @@
 //! the run. Lines are matched by the words Linux uses for trouble.
 //!
 //! KCSAN also reports races of the kernel's own, and a stock kernel has many. Its reports count
-//! only if weir's code is involved: see [`troubles`].
+//! only if weir's code is involved: see [`find_troubles`].
 
 use scenario::rundir::Event;
 use std::fs::{File, OpenOptions};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was measured in one phase, raw: nanoseconds and bytes, the same wherever it ran.
 //!
-//! Lab and twin fill this; [`crate::metric::metrics`] alone makes figures of it.
+//! Lab and twin fill this; [`crate::metric::compute_metrics`] alone makes figures of it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

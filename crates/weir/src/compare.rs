@@ -299,21 +299,21 @@ fn pairs(
 }
 
 fn table(pairs: &[Pair], markdown: bool) -> Table {
-    let mut table = report::plain(markdown);
+    let mut table = report::plain_table(markdown);
     table.set_header(["figure", "lab", "N", "twin", "difference", ""]);
     for pair in pairs {
         let unit = Unit::of_metric(&pair.name);
         let (lab, near) = (&pair.lab, if pair.is_near() { "near" } else { "off" });
         let range = match lab.n {
-            1 => report::value(lab.median, unit),
+            1 => report::format_value(lab.median, unit),
             _ => format!(
                 "{} ({}..{})",
-                report::value(lab.median, unit),
-                report::value(lab.min, unit),
-                report::value(lab.max, unit)
+                report::format_value(lab.median, unit),
+                report::format_value(lab.min, unit),
+                report::format_value(lab.max, unit)
             ),
         };
-        let twin = report::value(pair.twin, unit);
+        let twin = report::format_value(pair.twin, unit);
         table.add_row([
             &pair.name,
             &range,

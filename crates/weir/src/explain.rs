@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         output::json(&diagnosis)?;
     } else {
-        output::print(report::explanation(&diagnosis))?;
+        output::print(report::explain_diagnosis(&diagnosis))?;
     }
     Ok(ExitCode::from(status(&diagnosis)))
 }

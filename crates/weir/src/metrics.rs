@@ -26,7 +26,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::json(&metric_table().iter().map(json).collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = report::plain(args.markdown);
+    let mut text = report::plain_table(args.markdown);
     text.set_header(["metric", "of", "unit", "only", "what it is"]);
     for row in metric_table() {
         let only = only(row).join(", ");

@@ -232,7 +232,7 @@ impl Plan {
     }
 
     fn text(&self) -> String {
-        let mut lines = vec![report::terminal(
+        let mut lines = vec![report::terminal_report(
             &self.report,
             &self.scenario,
             output::colour(),
@@ -347,7 +347,7 @@ impl Plan {
             "runs": self.runs,
             "knobs": knobs,
             "commands": commands,
-            "expect": report::json(&self.report)["expect"],
+            "expect": report::report_json(&self.report)["expect"],
             "nearest": nearest,
             "reasons": self.reasons,
         })
@@ -394,7 +394,10 @@ fn reasons(tried: &BTreeMap<Point, Trial<Report>>, knobs: &[Knob], mode: Mode) -
             return format!("{metric} is of arm stock, which no plan changes");
         }
         let unit = scenario::metric::Unit::of_metric(metric);
-        let (least, most) = (report::value(*least, unit), report::value(*most, unit));
+        let (least, most) = (
+            report::format_value(*least, unit),
+            report::format_value(*most, unit),
+        );
         let figure = match least == most {
             true => least,
             false => format!("{least} to {most}"),
@@ -445,7 +448,11 @@ fn unmet(report: &Report) -> Vec<Judged> {
 fn seen(judged: &Judged) -> String {
     let unit = scenario::metric::Unit::of_metric(&judged.metric);
     match judged.observed {
-        Some(observed) => format!("{} is {}", judged.text, report::value(observed, unit)),
+        Some(observed) => format!(
+            "{} is {}",
+            judged.text,
+            report::format_value(observed, unit)
+        ),
         None => format!("{}: {}", judged.text, judged.why),
     }
 }

@@ -53,11 +53,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .map(|file| open(file))
         .collect::<Result<Vec<Timeline>>>()?;
     if let Some(page) = &args.html {
-        let text = report::html(&runs.iter().collect::<Vec<_>>());
+        let text = report::html_page(&runs.iter().collect::<Vec<_>>());
         output::file(page, text.as_bytes())?;
     }
     if let Some(trace) = &args.perfetto {
-        output::file(trace, &report::perfetto(&runs[0]))?;
+        output::file(trace, &report::perfetto_trace(&runs[0]))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -102,7 +102,7 @@ fn in_words(args: &Args) -> Result<ExitCode> {
         let files = [Some(&args.file), args.other.as_ref()];
         let runs = files.into_iter().flatten().map(|file| open(file));
         let runs = runs.collect::<Result<Vec<Timeline>>>()?;
-        output::print(report::comparison(&runs.iter().collect::<Vec<_>>()))?;
+        output::print(report::comparison_text(&runs.iter().collect::<Vec<_>>()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let seen = Observation::open(&args.file)?;
@@ -110,24 +110,27 @@ fn in_words(args: &Args) -> Result<ExitCode> {
     if args.json {
         output::json(&diagnosis)?;
     } else {
-        output::line(report::losses(&diagnosis))?;
-        if let Some(sleeps) = report::sleeps(&seen) {
+        output::line(report::losses_by_cgroup(&diagnosis))?;
+        if let Some(sleeps) = report::reclaim_sleeps(&seen) {
             output::line(sleeps)?;
         }
-        output::print(report::explanation(&diagnosis))?;
+        output::print(report::explain_diagnosis(&diagnosis))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn open(path: &Path) -> Result<Timeline> {
     if path.is_dir() {
-        return timeline::phases(path);
+        return timeline::read_run(path);
     }
     let name = path.file_name().unwrap_or(path.as_os_str());
     let mut name = name.to_string_lossy().into_owned();
     let made = path.metadata().and_then(|about| about.modified());
     if let Ok(made) = made {
-        name += &format!(", {}", timeline::date(made));
+        name += &format!(", {}", timeline::format_date(made));
     }
-    Ok(timeline::recorded(&name, &Observation::open(path)?))
+    Ok(timeline::observation_timeline(
+        &name,
+        &Observation::open(path)?,
+    ))
 }

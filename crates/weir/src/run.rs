@@ -129,7 +129,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let report = Report::new(&scenario, &arms, &runs);
     let json = || {
-        let mut json = report::json(&report);
+        let mut json = report::report_json(&report);
         json["run"] = serde_json::json!({
             "scenario": scenario.name,
             "place": args.on.name(),
@@ -137,7 +137,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             "clock": clock(args.count_instructions),
             "seed": (args.on == Place::Twin).then_some(args.seed),
             "version": env!("CARGO_PKG_VERSION"),
-            "date": report::today(),
+            "date": report::today_utc(),
         });
         format!("{json:#}\n")
     };
@@ -152,9 +152,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
             .iter()
             .for_each(|trouble| output::note(format_args!("weir: {trouble}")));
     } else if args.markdown {
-        output::print(report::markdown(&report, &scenario))?;
+        output::print(report::markdown_report(&report, &scenario))?;
     } else {
-        output::print(report::terminal(&report, &scenario, output::colour()))?;
+        output::print(report::terminal_report(
+            &report,
+            &scenario,
+            output::colour(),
+        ))?;
     }
     Ok(ExitCode::from(report.verdict.exit_status()))
 }

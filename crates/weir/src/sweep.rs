@@ -174,7 +174,7 @@ fn shown_metrics(asked: &[String], scenario: &Scenario) -> Result<Vec<String>> {
 }
 
 fn table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) -> Table {
-    let mut table = report::plain(markdown);
+    let mut table = report::plain_table(markdown);
     let keys = rows[0].0.iter().map(|(key, _)| key.clone());
     table.set_header(
         keys.chain(show.iter().cloned())
@@ -185,7 +185,7 @@ fn table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) -> Tab
         let figures = show.iter().map(|name| {
             report.metrics.get(name).map_or_else(
                 || "-".into(),
-                |s| report::value(s.median, Unit::of_metric(name)),
+                |s| report::format_value(s.median, Unit::of_metric(name)),
             )
         });
         let met = report

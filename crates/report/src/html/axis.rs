@@ -32,7 +32,7 @@ impl Unit {
     }
 
     /// The least that an axis tells from nothing, and the least it reaches up to.
-    fn decades(self) -> (f64, f64) {
+    fn log_range(self) -> (f64, f64) {
         match self {
             Unit::Rate => (1024.0, 102400.0),
             _ => (1e-4, 1e-3),
@@ -40,7 +40,7 @@ impl Unit {
     }
 
     /// The value of one printed unit for values up to `most`, and its name.
-    fn scale(self, most: f64) -> (f64, &'static str) {
+    fn scale_for(self, most: f64) -> (f64, &'static str) {
         let size = |names: [&'static str; 4]| match most {
             m if m >= 1073741824.0 => (1073741824.0, names[3]),
             m if m >= 1048576.0 => (1048576.0, names[2]),
@@ -58,11 +58,14 @@ impl Unit {
     }
 
     /// A value in words.
-    pub(super) fn words(self, value: f64) -> String {
-        let (scale, name) = self.scale(value.abs());
-        format!("{} {name}", crate::format::digits(value / scale))
-            .trim_end()
-            .into()
+    pub(super) fn format_value(self, value: f64) -> String {
+        let (scale, name) = self.scale_for(value.abs());
+        format!(
+            "{} {name}",
+            crate::format::significant_digits(value / scale)
+        )
+        .trim_end()
+        .into()
     }
 }
 
@@ -81,7 +84,7 @@ impl Axis {
     /// begin at 0).
     pub(super) fn new(unit: Unit, least: f64, most: f64) -> Axis {
         if unit.is_logarithmic() {
-            return Axis::logarithmic(unit, least, most);
+            return Axis::new_logarithmic(unit, least, most);
         }
         let most = match (unit, most > 0.0) {
             // There is nothing above all of the time.
@@ -89,14 +92,16 @@ impl Axis {
             (_, true) => most * 1.05,
             (_, false) => 1.0,
         };
-        let (scale, name) = unit.scale(most);
-        let step = step(most / scale / 5.0) * scale;
+        let (scale, name) = unit.scale_for(most);
+        let step = round_step(most / scale / 5.0) * scale;
         let count = (most / step).ceil() as usize;
         let marks = (0..=count).map(|n| {
             let value = n as f64 * step;
             (
                 value,
-                format!("{} {name}", short(value / scale)).trim_end().into(),
+                format!("{} {name}", format_mark(value / scale))
+                    .trim_end()
+                    .into(),
             )
         });
         Axis {
@@ -107,20 +112,20 @@ impl Axis {
         }
     }
 
-    fn logarithmic(unit: Unit, least: f64, most: f64) -> Axis {
+    fn new_logarithmic(unit: Unit, least: f64, most: f64) -> Axis {
         // Decades of the printed unit: 1, 10, 100 KiB/s, 1 MiB/s.
         let decade = |power: i32| match unit {
             Unit::Rate => 10f64.powi(power.rem_euclid(3)) * 1024f64.powi(power.div_euclid(3)),
             _ => 10f64.powi(power),
         };
-        let (finest, coarsest) = unit.decades();
+        let (finest, coarsest) = unit.log_range();
         let (least, most) = (least.max(finest), most.max(coarsest));
         let first = (-6..30).rfind(|n| decade(*n) <= least).unwrap_or(-6);
         let last = (first + 1..36).find(|n| decade(*n) >= most).unwrap_or(36);
         let marks = (first..=last).map(|power| {
             let value = decade(power);
-            let (scale, name) = unit.scale(value * 1.001);
-            (value, format!("{} {name}", short(value / scale)))
+            let (scale, name) = unit.scale_for(value * 1.001);
+            (value, format!("{} {name}", format_mark(value / scale)))
         });
         Axis {
             unit,
@@ -131,7 +136,7 @@ impl Axis {
     }
 
     /// Position of a value, 0 at the bottom and 1 at the top.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(super) fn position_of(&self, value: f64) -> f64 {
         let place = if self.unit.is_logarithmic() {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
         } else {
@@ -142,14 +147,14 @@ impl Axis {
 }
 
 /// Marks of the time axis, in seconds.
-pub(super) fn times(seconds: f64) -> Vec<f64> {
-    let step = step(seconds / 8.0);
+pub(super) fn time_marks(seconds: f64) -> Vec<f64> {
+    let step = round_step(seconds / 8.0);
     let count = (seconds / step + 1e-9).floor() as usize;
     (0..=count).map(|n| n as f64 * step).collect()
 }
 
 /// The next of 1, 2, 5, 10, 20, ... that is not less.
-fn step(least: f64) -> f64 {
+fn round_step(least: f64) -> f64 {
     if least <= 0.0 || !least.is_finite() {
         return 1.0;
     }
@@ -162,7 +167,7 @@ fn step(least: f64) -> f64 {
 }
 
 /// A round number without the noise of fractions.
-pub(super) fn short(value: f64) -> String {
+pub(super) fn format_mark(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
@@ -182,13 +187,13 @@ mod tests {
             words(&axis),
             ["0 MiB", "10 MiB", "20 MiB", "30 MiB", "40 MiB"]
         );
-        assert_eq!(axis.place(20.0 * 1048576.0), 0.5);
+        assert_eq!(axis.position_of(20.0 * 1048576.0), 0.5);
         assert_eq!(
             words(&Axis::new(Unit::Ratio, 0.0, 1.7))[..3],
             ["0", "0.5", "1"]
         );
-        assert_eq!(times(60.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
-        assert_eq!(times(0.0), [0.0]);
+        assert_eq!(time_marks(60.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
+        assert_eq!(time_marks(0.0), [0.0]);
         assert_eq!(Axis::new(Unit::Percent, 0.0, 100.0).high, 100.0);
     }
 
@@ -196,8 +201,12 @@ mod tests {
     fn pauses_have_decades() {
         let axis = Axis::new(Unit::Seconds, 0.004, 3.0);
         assert_eq!(words(&axis), ["1 ms", "10 ms", "100 ms", "1 s", "10 s"]);
-        assert!((axis.place(0.1) - 0.5).abs() < 1e-9);
-        assert_eq!(axis.place(0.0), 0.0, "what is below stays at the edge");
+        assert!((axis.position_of(0.1) - 0.5).abs() < 1e-9);
+        assert_eq!(
+            axis.position_of(0.0),
+            0.0,
+            "what is below stays at the edge"
+        );
         let rates = Axis::new(Unit::Rate, 0.0, 1e8);
         assert_eq!(rates.marks.first(), Some(&(1024.0, "1 KiB/s".into())));
         assert_eq!(

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What runs came to, side by side, and by how much they differ.
 
-use super::text::escape;
-use crate::format::{ratio, seen_lines, value};
-use crate::table::plain;
+use super::text::escape_text;
+use crate::format::{format_ratio, format_value, seen_lines};
+use crate::table::plain_table;
 use crate::timeline::Timeline;
 use comfy_table::CellAlignment;
 use scenario::metric::{Unit, metric_table};
 use std::fmt::Write;
 
 /// Names of the runs' figures by phase, with their units: each once.
-fn names<'a>(runs: &[&'a Timeline]) -> Vec<(&'a str, &'a str, Unit)> {
+fn figure_names<'a>(runs: &[&'a Timeline]) -> Vec<(&'a str, &'a str, Unit)> {
     let mut names: Vec<(&str, &str, Unit)> = Vec::new();
     for figure in runs.iter().flat_map(|run| &run.figures) {
         let name = (figure.phase.as_str(), figure.name.as_str(), figure.unit);
@@ -21,12 +21,12 @@ fn names<'a>(runs: &[&'a Timeline]) -> Vec<(&'a str, &'a str, Unit)> {
     // Phase by phase, though a second run may bring more names of the first.
     let order = |phase: &str| names.iter().position(|(other, ..)| *other == phase);
     let mut sorted = names.clone();
-    sorted.sort_by_key(|(phase, name, _)| (order(phase), place(name)));
+    sorted.sort_by_key(|(phase, name, _)| (order(phase), sort_rank(name)));
     sorted
 }
 
 /// The same as text, for one run or two: each with its facts, then the figures that are not 0.
-pub fn comparison(runs: &[&Timeline]) -> String {
+pub fn comparison_text(runs: &[&Timeline]) -> String {
     let mut out = String::new();
     for run in runs {
         let _ = writeln!(out, "{}", seen_lines(&run.name));
@@ -34,7 +34,7 @@ pub fn comparison(runs: &[&Timeline]) -> String {
             let _ = writeln!(out, "  {name}: {}", seen_lines(fact));
         }
     }
-    let mut table = plain(false);
+    let mut table = plain_table(false);
     let columns = ["first", "second", "difference"]
         .iter()
         .take(match runs.len() {
@@ -44,12 +44,12 @@ pub fn comparison(runs: &[&Timeline]) -> String {
     let head = ["phase", "figure"].iter().chain(columns);
     table.set_header(head.map(ToString::to_string));
     let mut phase = "";
-    for (of, name, unit) in names(runs) {
-        let values: Vec<Option<f64>> = runs.iter().map(|run| find(run, of, name)).collect();
+    for (of, name, unit) in figure_names(runs) {
+        let values: Vec<Option<f64>> = runs.iter().map(|run| find_figure(run, of, name)).collect();
         if values.iter().all(|value| value.unwrap_or(0.0) == 0.0) {
             continue;
         }
-        let shown = |one: &Option<f64>| one.map_or("-".into(), |one| value(one, unit));
+        let shown = |one: &Option<f64>| one.map_or("-".into(), |one| format_value(one, unit));
         let first = if of == phase {
             String::new()
         } else {
@@ -60,7 +60,7 @@ pub fn comparison(runs: &[&Timeline]) -> String {
         cells.extend(values.iter().map(shown));
         if let [first, second] = values[..] {
             let both = first.zip(second);
-            cells.push(both.map_or("-".into(), |(a, b)| difference(a, b, unit)));
+            cells.push(both.map_or("-".into(), |(a, b)| format_difference(a, b, unit)));
         }
         table.add_row(cells);
     }
@@ -71,10 +71,10 @@ pub fn comparison(runs: &[&Timeline]) -> String {
 }
 
 /// Figures of all runs by phase, the difference in the last column where there are two.
-pub(super) fn figures(runs: &[&Timeline]) -> String {
+pub(super) fn figures_table(runs: &[&Timeline]) -> String {
     let (mut rows, mut phase, mut nothing) = (String::new(), "", 0);
-    for (of, name, unit) in names(runs) {
-        let values: Vec<Option<f64>> = runs.iter().map(|run| find(run, of, name)).collect();
+    for (of, name, unit) in figure_names(runs) {
+        let values: Vec<Option<f64>> = runs.iter().map(|run| find_figure(run, of, name)).collect();
         if values.iter().all(|value| value.unwrap_or(0.0) == 0.0) {
             nothing += 1;
             continue;
@@ -85,17 +85,17 @@ pub(super) fn figures(runs: &[&Timeline]) -> String {
             let _ = writeln!(
                 rows,
                 "<tr><th scope=\"rowgroup\" colspan=\"{wide}\">{}</th></tr>",
-                escape(of)
+                escape_text(of)
             );
         }
-        rows += &row(name, &values, unit);
+        rows += &figures_row(name, &values, unit);
     }
     if rows.is_empty() {
         return String::new();
     }
     let mut head = String::from("<th scope=\"col\"></th>");
     for run in runs {
-        let _ = write!(head, "<th scope=\"col\">{}</th>", escape(&run.name));
+        let _ = write!(head, "<th scope=\"col\">{}</th>", escape_text(&run.name));
     }
     if runs.len() == 2 {
         head += "<th scope=\"col\">difference</th>";
@@ -111,7 +111,7 @@ pub(super) fn figures(runs: &[&Timeline]) -> String {
 }
 
 /// Jobs come first and the module's counters last, as in the table of `weir run`.
-fn place(name: &str) -> usize {
+fn sort_rank(name: &str) -> usize {
     let last = name.rsplit('.').next().unwrap_or(name);
     let subjects = ["host.", "disk/", "cgroup/"];
     let subject = subjects.iter().position(|start| name.starts_with(start));
@@ -124,21 +124,21 @@ fn place(name: &str) -> usize {
     }
 }
 
-fn find(run: &Timeline, phase: &str, name: &str) -> Option<f64> {
+fn find_figure(run: &Timeline, phase: &str, name: &str) -> Option<f64> {
     let mut all = run.figures.iter();
     let found = all.find(|figure| figure.phase == phase && figure.name == name);
     found.map(|figure| figure.value)
 }
 
-fn row(name: &str, values: &[Option<f64>], unit: Unit) -> String {
-    let mut cells = format!("<th scope=\"row\">{}</th>", escape(name));
+fn figures_row(name: &str, values: &[Option<f64>], unit: Unit) -> String {
+    let mut cells = format!("<th scope=\"row\">{}</th>", escape_text(name));
     for one in values {
-        let shown = one.map_or("-".into(), |one| value(one, unit));
+        let shown = one.map_or("-".into(), |one| format_value(one, unit));
         let _ = write!(cells, "<td>{shown}</td>");
     }
     if let [first, second] = values {
         let shown = match (first, second) {
-            (Some(first), Some(second)) => difference(*first, *second, unit),
+            (Some(first), Some(second)) => format_difference(*first, *second, unit),
             _ => "-".into(),
         };
         let _ = write!(cells, "<td>{shown}</td>");
@@ -147,7 +147,7 @@ fn row(name: &str, values: &[Option<f64>], unit: Unit) -> String {
 }
 
 /// `+86.0 (3.18x)`, `-2.0 points`, `=`.
-fn difference(first: f64, second: f64, unit: Unit) -> String {
+fn format_difference(first: f64, second: f64, unit: Unit) -> String {
     let by = second - first;
     if by == 0.0 {
         return "=".into();
@@ -156,8 +156,12 @@ fn difference(first: f64, second: f64, unit: Unit) -> String {
     match unit {
         Unit::Percent if by.abs() < 0.05 => "=".into(),
         Unit::Percent => format!("{sign}{by:.1} points"),
-        _ if first == 0.0 || second == 0.0 => format!("{sign}{}", value(by, unit)),
-        _ => format!("{sign}{} ({})", value(by, unit), ratio(second, first)),
+        _ if first == 0.0 || second == 0.0 => format!("{sign}{}", format_value(by, unit)),
+        _ => format!(
+            "{sign}{} ({})",
+            format_value(by, unit),
+            format_ratio(second, first)
+        ),
     }
 }
 
@@ -167,10 +171,13 @@ mod tests {
 
     #[test]
     fn differences_have_a_sign_and_a_unit() {
-        assert_eq!(difference(39.3, 125.0, Unit::Iops), "+85.7 (3.18x)");
-        assert_eq!(difference(2e9, 1e9, Unit::Nanoseconds), "-1.00 s (0.50x)");
-        assert_eq!(difference(40.0, 35.5, Unit::Percent), "-4.5 points");
-        assert_eq!(difference(0.0, 4096.0, Unit::Bytes), "+4.00 KiB");
-        assert_eq!(difference(7.0, 7.0, Unit::Count), "=");
+        assert_eq!(format_difference(39.3, 125.0, Unit::Iops), "+85.7 (3.18x)");
+        assert_eq!(
+            format_difference(2e9, 1e9, Unit::Nanoseconds),
+            "-1.00 s (0.50x)"
+        );
+        assert_eq!(format_difference(40.0, 35.5, Unit::Percent), "-4.5 points");
+        assert_eq!(format_difference(0.0, 4096.0, Unit::Bytes), "+4.00 KiB");
+        assert_eq!(format_difference(7.0, 7.0, Unit::Count), "=");
     }
 }

@@ -4,7 +4,7 @@
 //! for each run, all with the same axes; one that no run has anything for is left out.
 
 use super::axis::Unit;
-use crate::timeline::{Domain, Series, Task, Timeline, To, latencies, shares};
+use crate::timeline::{Domain, Series, Task, Timeline, To, cgroup_shares, wait_percentiles};
 
 /// Ways to draw values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) struct Sums {
 }
 
 impl Mark {
-    pub(super) fn sums(&self) -> Option<Sums> {
+    pub(super) fn summarize_points(&self) -> Option<Sums> {
         let mut values: Vec<f64> = self.points.iter().map(|(_, value)| *value).collect();
         values.retain(|value| !value.is_nan());
         let last = *values.last()?;
@@ -90,7 +90,7 @@ const LATENCIES: [(&str, &str, &[To]); 2] = [
 ];
 
 /// All pictures of these runs.
-pub(super) fn pictures(runs: &[&Timeline]) -> Vec<Picture> {
+pub(super) fn all_pictures(runs: &[&Timeline]) -> Vec<Picture> {
     let mut all = vec![
         Picture {
             title: "Dirty pages of the host".into(),
@@ -98,7 +98,7 @@ pub(super) fn pictures(runs: &[&Timeline]) -> Vec<Picture> {
                    writers are slowed to the disk's speed, at the limit they stop. Freerun is half way from background to \
                    limit, the setpoint half way from freerun to limit."
                 .into(),
-            panels: each(runs, Unit::Bytes, host),
+            panels: panel_per_run(runs, Unit::Bytes, host_levels),
         },
         Picture {
             title: "Progress of the tasks".into(),
@@ -107,12 +107,12 @@ pub(super) fn pictures(runs: &[&Timeline]) -> Vec<Picture> {
                 progress_is(runs),
                 tasks_left_out(runs)
             ),
-            panels: each(runs, Unit::Bytes, |run| progress(&run.tasks)),
+            panels: panel_per_run(runs, Unit::Bytes, |run| progress_lines(&run.tasks)),
         },
         Picture {
             title: "Pauses".into(),
             note: "A dot is a time in which a task was put to sleep: when it began, and how long it lasted.".into(),
-            panels: each(runs, Unit::Seconds, pauses),
+            panels: panel_per_run(runs, Unit::Seconds, pause_dots),
         },
     ];
     for (title, what, to) in LATENCIES {
@@ -122,36 +122,40 @@ pub(super) fn pictures(runs: &[&Timeline]) -> Vec<Picture> {
                 "{what} that began in each of thirty windows of equal length: half took no longer than p50, 99 of 100 no \
                  longer than p99. A window without any has no point."
             ),
-            panels: each(runs, Unit::Seconds, |run| latency(run, to)),
+            panels: panel_per_run(runs, Unit::Seconds, |run| latency_lines(run, to)),
         });
     }
-    for (of, domains) in paired(runs).into_iter().take(DOMAINS) {
-        all.extend(domain(&of, &domains));
+    for (of, domains) in pair_domains(runs).into_iter().take(DOMAINS) {
+        all.extend(domain_pictures(&of, &domains));
     }
     all.push(Picture {
         title: "Shares of the cgroups".into(),
         note:
             "Of what was dirtied by tasks whose cgroup is known, in thirty windows of equal length."
                 .into(),
-        panels: each(runs, Unit::Percent, stacked),
+        panels: panel_per_run(runs, Unit::Percent, stacked_shares),
     });
     all.push(Picture {
         title: "Dirty pages of the cgroups".into(),
         note: "Dirty and in writeback. Without weir's module the kernel's own counts are read every two seconds only: reading \
                them changes how it throttles."
             .into(),
-        panels: each(runs, Unit::Bytes, cgroups),
+        panels: panel_per_run(runs, Unit::Bytes, cgroup_lines),
     });
     all.push(Picture {
         title: "Pressure of the host".into(),
         note: "Part of the time in which some, or all, tasks that were not idle waited (/proc/pressure).".into(),
-        panels: each(runs, Unit::Percent, pressure),
+        panels: panel_per_run(runs, Unit::Percent, pressure_lines),
     });
     all.retain(|picture| picture.panels.iter().any(|panel| !panel.marks.is_empty()));
     all
 }
 
-fn each(runs: &[&Timeline], unit: Unit, marks: impl Fn(&Timeline) -> Vec<Mark>) -> Vec<Panel> {
+fn panel_per_run(
+    runs: &[&Timeline],
+    unit: Unit,
+    marks: impl Fn(&Timeline) -> Vec<Mark>,
+) -> Vec<Panel> {
     runs.iter()
         .map(|run| Panel {
             subtitle: String::new(),
@@ -161,7 +165,7 @@ fn each(runs: &[&Timeline], unit: Unit, marks: impl Fn(&Timeline) -> Vec<Mark>) 
         .collect()
 }
 
-fn mark(name: &str, kind: Kind, style: &str, points: &Series) -> Option<Mark> {
+fn new_mark(name: &str, kind: Kind, style: &str, points: &Series) -> Option<Mark> {
     (!points.is_empty()).then(|| Mark {
         name: name.into(),
         kind,
@@ -170,15 +174,15 @@ fn mark(name: &str, kind: Kind, style: &str, points: &Series) -> Option<Mark> {
     })
 }
 
-fn lines(all: &[(&str, &str, &Series)]) -> Vec<Mark> {
+fn line_marks(all: &[(&str, &str, &Series)]) -> Vec<Mark> {
     all.iter()
-        .filter_map(|(name, style, points)| mark(name, Kind::Line, style, points))
+        .filter_map(|(name, style, points)| new_mark(name, Kind::Line, style, points))
         .collect()
 }
 
-fn host(run: &Timeline) -> Vec<Mark> {
+fn host_levels(run: &Timeline) -> Vec<Mark> {
     let levels = &run.host;
-    lines(&[
+    line_marks(&[
         ("limit", "c1 d1", &levels.limit),
         ("setpoint", "c2 d2", &levels.setpoint),
         ("freerun", "c3 d3", &levels.freerun),
@@ -216,7 +220,7 @@ fn line_name(task: &Task) -> String {
 }
 
 /// The lines of all tasks, or of some from the slowest to the fastest.
-fn progress(tasks: &[Task]) -> Vec<Mark> {
+fn progress_lines(tasks: &[Task]) -> Vec<Mark> {
     let mut wrote: Vec<&Task> = tasks
         .iter()
         .filter(|task| !task.progress.is_empty())
@@ -233,12 +237,12 @@ fn progress(tasks: &[Task]) -> Vec<Mark> {
         .enumerate()
         .filter_map(|(index, task)| {
             let style = format!("c{} d{}", index % 8, index / 8 % 5);
-            mark(&line_name(task), Kind::Line, &style, &task.progress)
+            new_mark(&line_name(task), Kind::Line, &style, &task.progress)
         })
         .collect()
 }
 
-fn pauses(run: &Timeline) -> Vec<Mark> {
+fn pause_dots(run: &Timeline) -> Vec<Mark> {
     let styles = ["c0", "c1", "c4", "c6", "c3", "c2"];
     To::ALL
         .into_iter()
@@ -246,24 +250,24 @@ fn pauses(run: &Timeline) -> Vec<Mark> {
         .filter_map(|(to, style)| {
             let losses = run.losses.iter().filter(|loss| loss.to == to);
             let dots = losses.map(|loss| (loss.at, loss.seconds)).collect();
-            mark(to.name(), Kind::Dots, style, &dots)
+            new_mark(to.name(), Kind::Dots, style, &dots)
         })
         .collect()
 }
 
 /// Two lines for each cgroup: p99 in full, p50 dashed.
-fn latency(run: &Timeline, to: &[To]) -> Vec<Mark> {
-    let all = latencies(run, to).into_iter().enumerate();
+fn latency_lines(run: &Timeline, to: &[To]) -> Vec<Mark> {
+    let all = wait_percentiles(run, to).into_iter().enumerate();
     all.flat_map(|(index, of)| {
         let name = |part: &str| format!("{} {part}", of.cgroup);
         [
-            mark(
+            new_mark(
                 &name("p99"),
                 Kind::Line,
                 &format!("c{index} bold round"),
                 &of.p99,
             ),
-            mark(
+            new_mark(
                 &name("p50"),
                 Kind::Line,
                 &format!("c{index} d3 round"),
@@ -277,7 +281,7 @@ fn latency(run: &Timeline, to: &[To]) -> Vec<Mark> {
 
 /// Domains of the runs that belong beside each other, and what to call them: those that all have by
 /// name, then the busiest of the others.
-fn paired<'a>(runs: &[&'a Timeline]) -> Vec<(String, Vec<Option<&'a Domain>>)> {
+fn pair_domains<'a>(runs: &[&'a Timeline]) -> Vec<(String, Vec<Option<&'a Domain>>)> {
     let named = |run: &&'a Timeline, name: &str| -> Option<&'a Domain> {
         run.domains.iter().find(|domain| domain.name == name)
     };
@@ -312,7 +316,7 @@ fn paired<'a>(runs: &[&'a Timeline]) -> Vec<(String, Vec<Option<&'a Domain>>)> {
 }
 
 /// The pictures of a domain, or of one of each run.
-fn domain(of: &str, domains: &[Option<&Domain>]) -> Vec<Picture> {
+fn domain_pictures(of: &str, domains: &[Option<&Domain>]) -> Vec<Picture> {
     let panels = |unit, marks: fn(&Domain) -> Vec<Mark>| {
         domains
             .iter()
@@ -332,28 +336,28 @@ fn domain(of: &str, domains: &[Option<&Domain>]) -> Vec<Picture> {
             note: "In each pass of a writer: the pages of the domain that decided (the host's or the cgroup's), and the device's \
                    part of them."
                 .into(),
-            panels: panels(Unit::Bytes, seen),
+            panels: panels(Unit::Bytes, level_lines),
         },
         Picture {
             title: format!("Rates: {of}"),
             note: "The base rate is what one task would get if all were at the setpoint; the throttle multiplies it by the \
                    position ratio. Written and dirtied are of the whole device or cgroup."
                 .into(),
-            panels: panels(Unit::Rate, rates),
+            panels: panels(Unit::Rate, rate_marks),
         },
         Picture {
             title: format!("Position ratio: {of}"),
             note: "What a task was held to, over the base rate: 1 at the setpoint, up to 2 below it, 0 at the limit.".into(),
             panels: panels(Unit::Ratio, |domain| {
-                let dots = mark("position ratio", Kind::Dots, "c0", &domain.pos_ratio);
+                let dots = new_mark("position ratio", Kind::Dots, "c0", &domain.pos_ratio);
                 dots.into_iter().collect()
             }),
         },
     ]
 }
 
-fn seen(domain: &Domain) -> Vec<Mark> {
-    lines(&[
+fn level_lines(domain: &Domain) -> Vec<Mark> {
+    line_marks(&[
         ("setpoint", "c2 d2", &domain.setpoint),
         ("freerun", "c3 d3", &domain.freerun),
         (
@@ -366,9 +370,9 @@ fn seen(domain: &Domain) -> Vec<Mark> {
     ])
 }
 
-fn rates(domain: &Domain) -> Vec<Mark> {
-    let dots = mark("held to", Kind::Dots, "c5", &domain.task_rate);
-    let others = lines(&[
+fn rate_marks(domain: &Domain) -> Vec<Mark> {
+    let dots = new_mark("held to", Kind::Dots, "c5", &domain.task_rate);
+    let others = line_marks(&[
         ("dirtied", "c3 d3", &domain.dirtied),
         ("written", "c2", &domain.written),
         ("base rate", "c1 bold", &domain.base_rate),
@@ -377,8 +381,8 @@ fn rates(domain: &Domain) -> Vec<Mark> {
 }
 
 /// Stacked: each is drawn up to the sum of itself and all after it.
-fn stacked(run: &Timeline) -> Vec<Mark> {
-    let parts = shares(run);
+fn stacked_shares(run: &Timeline) -> Vec<Mark> {
+    let parts = cgroup_shares(run);
     if parts.len() < 2 {
         return Vec::new();
     }
@@ -396,12 +400,12 @@ fn stacked(run: &Timeline) -> Vec<Mark> {
         .enumerate()
         .filter_map(|(index, (name, _))| {
             let style = format!("c{index}");
-            mark(name, Kind::Area, &style, &sum_from(index))
+            new_mark(name, Kind::Area, &style, &sum_from(index))
         })
         .collect()
 }
 
-fn cgroups(run: &Timeline) -> Vec<Mark> {
+fn cgroup_lines(run: &Timeline) -> Vec<Mark> {
     let mut all: Vec<_> = run.cgroups.iter().collect();
     let most = |series: &Series| series.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
     all.sort_by(|a, b| most(&b.held).total_cmp(&most(&a.held)));
@@ -410,16 +414,16 @@ fn cgroups(run: &Timeline) -> Vec<Mark> {
         .enumerate()
         .filter_map(|(index, cgroup)| {
             let style = format!("c{} d{}", index % 8, index % 5);
-            mark(&cgroup.path, Kind::Line, &style, &cgroup.held)
+            new_mark(&cgroup.path, Kind::Line, &style, &cgroup.held)
         })
         .collect()
 }
 
-fn pressure(run: &Timeline) -> Vec<Mark> {
+fn pressure_lines(run: &Timeline) -> Vec<Mark> {
     let styles = ["c0", "c1 bold", "c2 d2", "c3 d3"];
     run.pressure
         .iter()
         .zip(styles)
-        .filter_map(|((name, series), style)| mark(name, Kind::Line, style, series))
+        .filter_map(|((name, series), style)| new_mark(name, Kind::Line, style, series))
         .collect()
 }

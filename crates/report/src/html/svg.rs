@@ -4,9 +4,9 @@
 //!
 //! Paths are in tenths of the picture's units, relative, as integers: `M0 2100l20-31 20 4`.
 
-use super::axis::{Axis, short, times};
+use super::axis::{Axis, format_mark, time_marks};
 use super::pictures::{Kind, Mark, Panel};
-use super::text::escape;
+use super::text::escape_text;
 use super::thin::{self, Point};
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub(super) struct Drawn {
 }
 
 /// Draws a panel; `id` is unique on the page.
-pub(super) fn draw(
+pub(super) fn draw_panel(
     id: &str,
     title: &str,
     panel: &Panel,
@@ -44,7 +44,7 @@ pub(super) fn draw(
     };
     let mut marks = String::new();
     for (index, mark) in panel.marks.iter().enumerate() {
-        marks += &one(index, mark, axis, seconds, &mut drawn.thinned);
+        marks += &draw_mark(index, mark, axis, seconds, &mut drawn.thinned);
     }
     drawn.svg = format!(
         "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" tabindex=\"0\" \
@@ -65,55 +65,55 @@ pub(super) fn draw(
         },
         INNER.0,
         INNER.1,
-        escape(title),
-        escape(&description(panel)),
+        escape_text(title),
+        escape_text(&describe_panel(panel)),
         // A line on the edge is whole.
         TOP - 2.0,
         INNER.0,
         INNER.1 + 4.0,
-        grid(axis, seconds),
+        draw_grid(axis, seconds),
         phase_lines(phases, seconds),
     );
     drawn
 }
 
 /// The picture in words, for readers who do not see it.
-fn description(panel: &Panel) -> String {
+fn describe_panel(panel: &Panel) -> String {
     let lines = panel.marks.iter().take(12).filter_map(|mark| {
-        let sums = mark.sums()?;
+        let sums = mark.summarize_points()?;
         Some(format!(
             "{}: {} to {}, median {}.",
             mark.name,
-            panel.unit.words(sums.least),
-            panel.unit.words(sums.most),
-            panel.unit.words(sums.median)
+            panel.unit.format_value(sums.least),
+            panel.unit.format_value(sums.most),
+            panel.unit.format_value(sums.median)
         ))
     });
     lines.collect::<Vec<_>>().join(" ")
 }
 
-fn grid(axis: &Axis, seconds: f64) -> String {
+fn draw_grid(axis: &Axis, seconds: f64) -> String {
     let bottom = TOP + INNER.1;
     let mut out = String::from("<g class=\"grid\">\n");
     for (value, words) in &axis.marks {
-        let y = short(TOP + (1.0 - axis.place(*value)) * INNER.1);
+        let y = format_mark(TOP + (1.0 - axis.position_of(*value)) * INNER.1);
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
             "<path d=\"M{LEFT} {y}h{}\"/><text x=\"{}\" y=\"{y}\" dy=\".35em\" text-anchor=\"end\">{}</text>",
             INNER.0,
             LEFT - 8.0,
-            escape(words)
+            escape_text(words)
         );
     }
     out += "</g>\n<g class=\"times\">\n";
-    for at in times(seconds) {
-        let x = short(LEFT + across(at, seconds) * INNER.0);
+    for at in time_marks(seconds) {
+        let x = format_mark(LEFT + part_of_width(at, seconds) * INNER.0);
         let _ = writeln!(
             out,
             "<path d=\"M{x} {bottom}v5\"/><text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             bottom + 22.0,
-            short(at)
+            format_mark(at)
         );
     }
     let _ = writeln!(
@@ -132,28 +132,28 @@ fn phase_lines(phases: &[(f64, String)], seconds: f64) -> String {
     let mut out = String::from("<g class=\"phases\">\n");
     let mut free_from = 0.0;
     for (at, name) in phases {
-        let x = LEFT + across(*at, seconds) * INNER.0;
-        let _ = writeln!(out, "<path d=\"M{} {TOP}v{}\"/>", short(x), INNER.1);
+        let x = LEFT + part_of_width(*at, seconds) * INNER.0;
+        let _ = writeln!(out, "<path d=\"M{} {TOP}v{}\"/>", format_mark(x), INNER.1);
         // A name that would cover the one before is left out: the page's head has them all.
         if x >= free_from {
             free_from = x + LETTER * (name.chars().count() + 2) as f64;
             let _ = writeln!(
                 out,
                 "<text x=\"{}\" y=\"{}\" dx=\"4\">{}</text>",
-                short(x),
+                format_mark(x),
                 TOP + 11.0,
-                escape(name)
+                escape_text(name)
             );
         }
     }
     out + "</g>\n"
 }
 
-fn across(at: f64, seconds: f64) -> f64 {
+fn part_of_width(at: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { at / seconds } else { 0.0 }
 }
 
-fn one(
+fn draw_mark(
     index: usize,
     mark: &Mark,
     axis: &Axis,
@@ -161,22 +161,22 @@ fn one(
     thinned: &mut (usize, usize),
 ) -> String {
     let place = |(at, value): &(f64, f64)| -> Point {
-        let x = across(*at, seconds) * INNER.0 * 10.0;
-        let y = (1.0 - axis.place(*value)) * INNER.1 * 10.0;
+        let x = part_of_width(*at, seconds) * INNER.0 * 10.0;
+        let y = (1.0 - axis.position_of(*value)) * INNER.1 * 10.0;
         (x.round() as i32, y.round() as i32)
     };
     let mut path = String::new();
     for run in mark.points.split(|(_, value)| value.is_nan()) {
         let points: Vec<Point> = run.iter().map(place).collect();
         let kept = match mark.kind {
-            Kind::Dots => thin::dots(&points),
-            Kind::Line | Kind::Area => thin::line(&points),
+            Kind::Dots => thin::thin_dots(&points),
+            Kind::Line | Kind::Area => thin::thin_line(&points),
         };
         thinned.0 += points.len();
         thinned.1 += kept.len();
         match mark.kind {
-            Kind::Dots => dots(&kept, &mut path),
-            Kind::Line | Kind::Area => line(&kept, &mut path),
+            Kind::Dots => dots_path(&kept, &mut path),
+            Kind::Line | Kind::Area => line_path(&kept, &mut path),
         }
         if let (Kind::Area, Some(first), Some(last)) = (mark.kind, kept.first(), kept.last()) {
             let bottom = (INNER.1 * 10.0) as i32;
@@ -191,18 +191,18 @@ fn one(
     format!(
         "<path class=\"{kind} {}\" data-mark=\"{index}\" data-name=\"{}\" d=\"{path}\"/>\n",
         mark.style,
-        escape(&mark.name)
+        escape_text(&mark.name)
     )
 }
 
-fn line(points: &[Point], path: &mut String) {
+fn line_path(points: &[Point], path: &mut String) {
     let Some((mut x, mut y)) = points.first().copied() else {
         return;
     };
     let _ = write!(path, "M{x} {y}");
     for (index, point) in points.iter().skip(1).enumerate() {
         let lead = if index == 0 { "l" } else { " " };
-        pair(point.0 - x, point.1 - y, lead, path);
+        push_pair(point.0 - x, point.1 - y, lead, path);
         (x, y) = *point;
     }
     if points.len() == 1 {
@@ -211,17 +211,17 @@ fn line(points: &[Point], path: &mut String) {
 }
 
 /// Lines of no length: their round ends are the dots, and stay round when the picture is stretched.
-fn dots(points: &[Point], path: &mut String) {
+fn dots_path(points: &[Point], path: &mut String) {
     let (mut x, mut y) = (0, 0);
     for (index, point) in points.iter().enumerate() {
         let lead = if index == 0 { "M" } else { "m" };
-        pair(point.0 - x, point.1 - y, lead, path);
+        push_pair(point.0 - x, point.1 - y, lead, path);
         path.push_str("h0");
         (x, y) = *point;
     }
 }
 
-fn pair(x: i32, y: i32, lead: &str, path: &mut String) {
+fn push_pair(x: i32, y: i32, lead: &str, path: &mut String) {
     let lead = if lead == " " && x < 0 { "" } else { lead };
     let between = if y < 0 { "" } else { " " };
     let _ = write!(path, "{lead}{x}{between}{y}");
@@ -234,10 +234,10 @@ mod tests {
     #[test]
     fn paths_are_relative_and_short() {
         let mut path = String::new();
-        line(&[(0, 100), (20, 90), (40, 90), (39, 95)], &mut path);
+        line_path(&[(0, 100), (20, 90), (40, 90), (39, 95)], &mut path);
         assert_eq!(path, "M0 100l20-10 20 0-1 5");
         let mut path = String::new();
-        dots(&[(5, 7), (10, 3)], &mut path);
+        dots_path(&[(5, 7), (10, 3)], &mut path);
         assert_eq!(path, "M5 7h0m5-4h0");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::axis::Unit;
 use super::pictures::Panel;
-use super::text::escape;
+use super::text::escape_text;
 use crate::timeline::Timeline;
 
 /// Rows of the table of tasks; those that lost most.
@@ -12,45 +12,45 @@ const TASKS: usize = 100;
 const LONG: usize = 16;
 
 /// Table of a panel's series, summed up.
-pub(super) fn numbers(panel: &Panel) -> String {
+pub(super) fn series_table(panel: &Panel) -> String {
     let rows = panel.marks.iter().filter_map(|mark| {
-        let sums = mark.sums()?;
+        let sums = mark.summarize_points()?;
         let mut cells = vec![mark.name.clone(), sums.count.to_string()];
         let values = [sums.least, sums.median, sums.most, sums.last];
-        cells.extend(values.map(|value| panel.unit.words(value)));
+        cells.extend(values.map(|value| panel.unit.format_value(value)));
         Some(cells)
     });
     let head = ["", "samples", "least", "median", "most", "last"];
     format!(
         "<details><summary>Numbers</summary>\n{}</details>\n",
-        table(&head, rows)
+        html_table(&head, rows)
     )
 }
 
 /// Table of the tasks: what each got and lost.
-pub(super) fn tasks(run: &Timeline) -> String {
+pub(super) fn tasks_table(run: &Timeline) -> String {
     if run.tasks.is_empty() {
         return "<p class=\"nothing\">Nothing is known of single tasks.</p>\n".into();
     }
-    let sums = run.sums();
+    let sums = run.task_totals();
     let mut order: Vec<usize> = (0..run.tasks.len()).collect();
     order.sort_by(|a, b| sums[*b].seconds.total_cmp(&sums[*a].seconds));
     let rows = order.iter().take(TASKS).map(|index| {
         let (task, sum) = (&run.tasks[*index], &sums[*index]);
         let bytes = sum
             .bytes
-            .map_or("-".into(), |bytes| Unit::Bytes.words(bytes));
+            .map_or("-".into(), |bytes| Unit::Bytes.format_value(bytes));
         vec![
             format!("{} {}", task.name, task.id),
             task.cgroup.clone().unwrap_or("-".into()),
             bytes,
             sum.count.to_string(),
-            Unit::Seconds.words(sum.seconds),
-            Unit::Seconds.words(sum.longest),
+            Unit::Seconds.format_value(sum.seconds),
+            Unit::Seconds.format_value(sum.longest),
         ]
     });
     let head = ["task", "cgroup", "dirtied", "pauses", "lost", "longest"];
-    let all = table(&head, rows);
+    let all = html_table(&head, rows);
     let most = order.len().min(TASKS);
     if most == order.len() {
         return all;
@@ -61,11 +61,11 @@ pub(super) fn tasks(run: &Timeline) -> String {
     )
 }
 
-fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+fn html_table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let cells = |cells: &[String], scope: &str| -> String {
         let mut out = String::from("<tr>");
         for (index, cell) in cells.iter().enumerate() {
-            let cell = escape(cell);
+            let cell = escape_text(cell);
             out += &match (index, scope) {
                 (_, "col") => format!("<th scope=\"col\">{cell}</th>"),
                 (0, _) => format!("<th scope=\"row\">{cell}</th>"),

@@ -3,10 +3,10 @@
 //! markup must stay text, and what steers a terminal or the direction of writing must be seen and
 //! not obeyed.
 
-use crate::format::seen;
+use crate::format::make_visible;
 
 /// As text of an element or of an attribute in double quotes, in HTML and in XML.
-pub fn escape(text: &str) -> String {
+pub fn escape_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -16,7 +16,7 @@ pub fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' => out.push('\n'),
-            letter => out.push_str(&seen(letter)),
+            letter => out.push_str(&make_visible(letter)),
         }
     }
     out
@@ -29,17 +29,17 @@ mod tests {
     #[test]
     fn names_stay_text() {
         assert_eq!(
-            escape("</svg><script>alert('x')</script>"),
+            escape_text("</svg><script>alert('x')</script>"),
             "&lt;/svg&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;"
         );
         assert_eq!(
-            escape("a\" onload=\"b & c"),
+            escape_text("a\" onload=\"b & c"),
             "a&quot; onload=&quot;b &amp; c"
         );
         assert_eq!(
-            escape("\u{1b}[2J\u{202e}evil\0"),
+            escape_text("\u{1b}[2J\u{202e}evil\0"),
             "\\u{1b}[2J\\u{202e}evil\\u{0}"
         );
-        assert_eq!(escape("Zürich 水\n"), "Zürich 水\n");
+        assert_eq!(escape_text("Zürich 水\n"), "Zürich 水\n");
     }
 }

@@ -14,7 +14,7 @@ const COLUMN: i32 = 20;
 const DOT: i32 = 15;
 
 /// Points to draw of a line without gaps.
-pub(super) fn line(points: &[Point]) -> Vec<Point> {
+pub(super) fn thin_line(points: &[Point]) -> Vec<Point> {
     let mut kept: Vec<Point> = Vec::new();
     let mut rest = points;
     while let Some(first) = rest.first() {
@@ -32,10 +32,10 @@ pub(super) fn line(points: &[Point]) -> Vec<Point> {
         }
         rest = after;
     }
-    straightened(&kept)
+    drop_straight_points(&kept)
 }
 
-fn straightened(points: &[Point]) -> Vec<Point> {
+fn drop_straight_points(points: &[Point]) -> Vec<Point> {
     let mut kept: Vec<Point> = Vec::with_capacity(points.len());
     for point in points {
         if let [.., a, b] = kept[..] {
@@ -57,7 +57,7 @@ fn is_between(a: Point, b: Point, c: Point) -> bool {
 }
 
 /// Points to draw of dots: one for all in the same spot.
-pub(super) fn dots(points: &[Point]) -> Vec<Point> {
+pub(super) fn thin_dots(points: &[Point]) -> Vec<Point> {
     let mut taken = std::collections::BTreeSet::new();
     points
         .iter()
@@ -75,7 +75,7 @@ mod tests {
         let mut points: Vec<Point> = (0..100_000).map(|n| (n / 14, n % 3)).collect();
         points[54_321].1 = 900;
         points[54_322].1 = -900;
-        let kept = line(&points);
+        let kept = thin_line(&points);
         assert!(
             kept.len() <= 4 * 7143 / COLUMN as usize + 4,
             "{}",
@@ -91,18 +91,18 @@ mod tests {
     #[test]
     fn what_changes_nothing_is_left_out() {
         let straight: Vec<Point> = (0..50).map(|n| (n * 100, n * 10)).collect();
-        assert_eq!(line(&straight), [(0, 0), (4900, 490)]);
+        assert_eq!(thin_line(&straight), [(0, 0), (4900, 490)]);
         let bent = [(0, 0), (100, 10), (200, 0)];
-        assert_eq!(line(&bent), bent);
+        assert_eq!(thin_line(&bent), bent);
         let back = [(0, 0), (0, 10), (0, 4)];
-        assert_eq!(straightened(&back), back, "a peak on one column");
-        assert_eq!(line(&[]), []);
+        assert_eq!(drop_straight_points(&back), back, "a peak on one column");
+        assert_eq!(thin_line(&[]), []);
     }
 
     #[test]
     fn dots_in_one_spot_are_one() {
         assert_eq!(
-            dots(&[(0, 0), (3, 4), (100, 0), (0, 1)]),
+            thin_dots(&[(0, 0), (3, 4), (100, 0), (0, 1)]),
             [(0, 0), (100, 0)]
         );
     }

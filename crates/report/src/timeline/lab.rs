@@ -3,8 +3,8 @@
 //! its phases one after the other. `results.jsonl` has samples of dirty pages; a phase that was run
 //! with `--record` has a recording beside it, `PHASE.weir`, with everything else.
 
-use super::{Cgroup, Figure, Levels, Timeline, recorded};
-use crate::format::{bytes, digits, value};
+use super::{Cgroup, Figure, Levels, Timeline, observation_timeline};
+use crate::format::{format_bytes, format_value, significant_digits};
 use anyhow::{Context, Result, bail};
 use observe::Observation;
 use observe::bounds::MOST_BYTES;
@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 ///
 /// # Errors
 /// It is none, no phase came to its end, or a file in it cannot be read.
-pub fn phases(directory: &Path) -> Result<Timeline> {
+pub fn read_run(directory: &Path) -> Result<Timeline> {
     let (name, path) = (directory.display(), directory.join(RESULTS));
     if !path.is_file() {
         bail!("{name} {}", what_it_is(directory));
@@ -50,23 +50,27 @@ pub fn phases(directory: &Path) -> Result<Timeline> {
                 if !is_plausible(&result) {
                     bail!("{}: a sample has an impossible size", place());
                 }
-                let mut phase = phase(directory, &result)?;
+                let mut phase = phase_timeline(directory, &result)?;
                 let arm = about.as_ref().map_or(Arm::Stock, |about| about.arm);
                 // A model's result has none but samples.
                 if !result.disks.is_empty() {
                     let measured = compute_metrics(arm, &result.to_measured());
                     phase
                         .figures
-                        .splice(0..0, measured.iter().filter_map(figure));
+                        .splice(0..0, measured.iter().filter_map(to_figure));
                 }
-                lengths.push(format!("{} {} s", result.phase, digits(phase.seconds)));
-                run.then(&result.phase, phase);
+                lengths.push(format!(
+                    "{} {} s",
+                    result.phase,
+                    significant_digits(phase.seconds)
+                ));
+                run.append_phase(&result.phase, phase);
             }
             Event::Figures { figures } => {
                 run.figures
                     .extend(figures.iter().filter_map(|(name, value)| {
                         let (value, unit) = (*value, Unit::of_metric(name));
-                        figure((name, &metric::Figure { value, unit }))
+                        to_figure((name, &metric::Figure { value, unit }))
                     }))
             }
             _ => {}
@@ -81,7 +85,7 @@ pub fn phases(directory: &Path) -> Result<Timeline> {
             0 => about.arm.name().to_owned(),
             repeat => format!("{} {}", about.arm.name(), repeat + 1),
         };
-        let begun = date(UNIX_EPOCH + Duration::from_secs(about.begun));
+        let begun = format_date(UNIX_EPOCH + Duration::from_secs(about.begun));
         run.name = format!("{}, {arm}, {kernel}, {begun}", about.scenario);
         run.title = about.title;
         facts.extend([
@@ -95,10 +99,13 @@ pub fn phases(directory: &Path) -> Result<Timeline> {
         }
         if let Some((memory, cpus)) = about.host {
             let cpus = format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" });
-            facts.push(("host".to_owned(), format!("{}, {cpus}", bytes(memory))));
+            facts.push((
+                "host".to_owned(),
+                format!("{}, {cpus}", format_bytes(memory)),
+            ));
         }
         let disks = about.disks.iter().map(|(name, filesystem, rate)| {
-            let rate = rate.map(|rate| value(rate as f64, Unit::Bandwidth));
+            let rate = rate.map(|rate| format_value(rate as f64, Unit::Bandwidth));
             let rate = rate.unwrap_or_else(|| "as fast as it is".into());
             format!("{name}: {}, {rate}", filesystem.name())
         });
@@ -114,14 +121,14 @@ pub fn phases(directory: &Path) -> Result<Timeline> {
 }
 
 /// As in `2026-11-23 15:48 UTC`.
-pub fn date(at: SystemTime) -> String {
+pub fn format_date(at: SystemTime) -> String {
     let text = humantime::format_rfc3339_seconds(at).to_string();
     let (day, time) = text.split_once('T').unwrap_or((&text, ""));
     format!("{day} {} UTC", time.get(..5).unwrap_or(time))
 }
 
 /// A metric by its full name, as it is compared: arms are what is compared.
-fn figure((name, figure): (&String, &metric::Figure)) -> Option<Figure> {
+fn to_figure((name, figure): (&String, &metric::Figure)) -> Option<Figure> {
     let name = Name::parse_full_name(name)?;
     Some(Figure {
         phase: name.phase,
@@ -165,10 +172,10 @@ fn what_it_is(directory: &Path) -> String {
     }
 }
 
-fn phase(directory: &Path, result: &PhaseResult) -> Result<Timeline> {
+fn phase_timeline(directory: &Path, result: &PhaseResult) -> Result<Timeline> {
     let file = directory.join(format!("{}.weir", result.phase));
     let mut phase = if file.is_file() {
-        recorded("", &Observation::open(&file)?)
+        observation_timeline("", &Observation::open(&file)?)
     } else {
         Timeline {
             missing: vec![
@@ -193,22 +200,22 @@ fn phase(directory: &Path, result: &PhaseResult) -> Result<Timeline> {
         if subject != "host" {
             phase.cgroups.push(Cgroup {
                 path: format!("/{subject}"),
-                held: series(sampled, &sampled.dirty_bytes),
+                held: to_series(sampled, &sampled.dirty_bytes),
             });
         } else if phase.host.held.is_empty() {
-            phase.host = levels(sampled);
+            phase.host = to_levels(sampled);
         }
     }
     Ok(phase)
 }
 
-fn series(sampled: &Sampled, bytes: &[u64]) -> super::Series {
+fn to_series(sampled: &Sampled, bytes: &[u64]) -> super::Series {
     let bytes = bytes.iter().map(|bytes| *bytes as f64);
     let seconds = sampled.at_ns.iter().map(|ns| *ns as f64 / 1e9);
     seconds.zip(bytes).collect()
 }
 
-fn levels(sampled: &Sampled) -> Levels {
+fn to_levels(sampled: &Sampled) -> Levels {
     let levels = sampled.background_bytes.iter().zip(&sampled.limit_bytes);
     let of = |level: fn(&Limits) -> u64| -> Vec<u64> {
         let limits = levels.clone().map(|(background, limit)| Limits {
@@ -219,11 +226,11 @@ fn levels(sampled: &Sampled) -> Levels {
         limits.map(|limits| level(&limits) * PAGE).collect()
     };
     Levels {
-        held: series(sampled, &sampled.dirty_bytes),
-        writeback: series(sampled, &sampled.writeback_bytes),
-        background: series(sampled, &sampled.background_bytes),
-        setpoint: series(sampled, &of(Limits::setpoint)),
-        freerun: series(sampled, &of(Limits::freerun)),
-        limit: series(sampled, &sampled.limit_bytes),
+        held: to_series(sampled, &sampled.dirty_bytes),
+        writeback: to_series(sampled, &sampled.writeback_bytes),
+        background: to_series(sampled, &sampled.background_bytes),
+        setpoint: to_series(sampled, &of(Limits::setpoint)),
+        freerun: to_series(sampled, &of(Limits::freerun)),
+        limit: to_series(sampled, &sampled.limit_bytes),
     }
 }

@@ -21,7 +21,7 @@ pub struct Latency {
 }
 
 /// Waits that were lost to one of these, by cgroup; a window without any breaks the lines.
-pub fn latencies(run: &Timeline, to: &[To]) -> Vec<Latency> {
+pub fn wait_percentiles(run: &Timeline, to: &[To]) -> Vec<Latency> {
     let width = run.seconds / WINDOWS as f64;
     if width <= 0.0 {
         return Vec::new();
@@ -44,7 +44,7 @@ pub fn latencies(run: &Timeline, to: &[To]) -> Vec<Latency> {
     let line = |windows: &mut [Vec<f64>], part: f64| -> Series {
         let points = windows.iter_mut().enumerate().map(|(index, waits)| {
             let at = (index as f64 + 0.5) * width;
-            (at, percentile(waits, part).unwrap_or(f64::NAN))
+            (at, value_at_percentile(waits, part).unwrap_or(f64::NAN))
         });
         points.collect()
     };
@@ -57,7 +57,7 @@ pub fn latencies(run: &Timeline, to: &[To]) -> Vec<Latency> {
 }
 
 /// The value that this part of all is not above.
-pub(crate) fn percentile(values: &mut [f64], part: f64) -> Option<f64> {
+pub(crate) fn value_at_percentile(values: &mut [f64], part: f64) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let at = (values.len() as f64 * part).ceil() as usize;
     values.get(at.saturating_sub(1)).copied()
@@ -92,7 +92,7 @@ mod tests {
             losses,
             ..Timeline::default()
         };
-        let found = latencies(&run, &[To::Sync]);
+        let found = wait_percentiles(&run, &[To::Sync]);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].cgroup, "/db");
         assert_eq!(

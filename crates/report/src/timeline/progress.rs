@@ -16,7 +16,7 @@ const COUNTED: &str =
 const PASSES: &str = "what the throttle's passes say that each task dirtied: nothing is known of the time in which no limit held it";
 
 /// Task to the bytes it dirtied over time, of those that dirtied anything, and how that is known.
-pub(super) fn of(
+pub(super) fn task_progress(
     seen: &Observation,
     seconds: impl Fn(u64) -> f64,
 ) -> (BTreeMap<u32, Series>, &'static str) {

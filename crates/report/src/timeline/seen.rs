@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A timeline from what was observed: a recording, or another program's trace.
 
-use super::{Domain, Figure, Loss, Series, Task, Timeline, To, percentile, progress};
-use crate::format::digits;
+use super::{Domain, Figure, Loss, Series, Task, Timeline, To, progress, value_at_percentile};
+use crate::format::significant_digits;
 use observe::Observation;
 use observe::Target;
 use observe::diagnosis::{diagnose, domain};
@@ -21,21 +21,21 @@ const CGROUPS: usize = 3;
 const ROOT: u64 = 1;
 
 /// Timeline of an observation.
-pub fn recorded(name: &str, seen: &Observation) -> Timeline {
+pub fn observation_timeline(name: &str, seen: &Observation) -> Timeline {
     let (begin, end) = seen.span();
     let seconds = |ns: u64| ns.saturating_sub(begin) as f64 / 1e9;
-    let (progress, progress_is) = progress::of(seen, seconds);
+    let (progress, progress_is) = progress::task_progress(seen, seconds);
     let mut run = Timeline {
         name: name.into(),
-        source: source(seen),
+        source: describe_source(seen),
         seconds: seconds(end),
-        facts: facts(seen),
-        missing: missing(seen),
-        verdict: crate::explanation(&diagnose(seen, &Target::Host)),
-        domains: domains(seen, seconds),
-        tasks: tasks(seen, progress),
+        facts: list_facts(seen),
+        missing: list_missing(seen),
+        verdict: crate::explain_diagnosis(&diagnose(seen, &Target::Host)),
+        domains: throttle_domains(seen, seconds),
+        tasks: task_list(seen, progress),
         progress_is,
-        pressure: pressure(&seen.pressure, seconds),
+        pressure: pressure_series(&seen.pressure, seconds),
         ..Timeline::default()
     };
     for (ns, limits) in &seen.limits {
@@ -48,17 +48,17 @@ pub fn recorded(name: &str, seen: &Observation) -> Timeline {
             seconds: stall.length_ns() as f64 / 1e9,
             is_announced: stall.slept_ns.is_none(),
             task: index[&stall.task],
-            to: to(seen, stall),
+            to: cause_of_loss(seen, stall),
         });
     }
     // A pause that was announced and not slept took nothing.
     run.losses.retain(|loss| loss.seconds > 0.0);
-    run.figures = figures(&run);
+    run.figures = lost_time_figures(&run);
     run
 }
 
 /// Figures of what tasks lost, by cause.
-fn figures(run: &Timeline) -> Vec<Figure> {
+fn lost_time_figures(run: &Timeline) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut add = |name: String, value, unit| {
         figures.push(Figure {
@@ -78,9 +78,9 @@ fn figures(run: &Timeline) -> Vec<Figure> {
         add(format!("{name}, count"), lengths.len() as f64, Unit::Count);
         for (part, seconds) in [
             ("all", Some(lengths.iter().sum())),
-            ("p50", percentile(&mut lengths, 0.5)),
-            ("p99", percentile(&mut lengths, 0.99)),
-            ("longest", percentile(&mut lengths, 1.0)),
+            ("p50", value_at_percentile(&mut lengths, 0.5)),
+            ("p99", value_at_percentile(&mut lengths, 0.99)),
+            ("longest", value_at_percentile(&mut lengths, 1.0)),
         ] {
             let ns = seconds.unwrap_or(0.0) * 1e9;
             add(format!("{name}, {part}"), ns, Unit::Nanoseconds);
@@ -100,7 +100,7 @@ fn figures(run: &Timeline) -> Vec<Figure> {
         let is_of_several = order.len() > 1;
         for (all, cgroup, mut lengths) in order.into_iter().take(CGROUPS).filter(|_| is_of_several)
         {
-            let p99 = percentile(&mut lengths, 0.99).unwrap_or(0.0);
+            let p99 = value_at_percentile(&mut lengths, 0.99).unwrap_or(0.0);
             add(
                 format!("{cgroup}: {name}, all"),
                 all * 1e9,
@@ -129,19 +129,19 @@ impl super::Levels {
     }
 }
 
-fn source(seen: &Observation) -> String {
+fn describe_source(seen: &Observation) -> String {
     let what = match seen.host {
         Some(_) => "a recording of weir record",
         None => "a trace of the kernel's events",
     };
     format!(
         "{what}: {} s, {} events",
-        digits(seen.seconds),
+        significant_digits(seen.seconds),
         seen.events.len()
     )
 }
 
-fn facts(seen: &Observation) -> Vec<(String, String)> {
+fn list_facts(seen: &Observation) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add = |name: &str, text: String| {
         if !text.is_empty() {
@@ -158,7 +158,7 @@ fn facts(seen: &Observation) -> Vec<(String, String)> {
         let mounted = device.mounted_at.as_ref();
         let on = mounted.map_or(String::new(), |at| format!(" on {at}"));
         let filesystem = device.filesystem.as_deref().unwrap_or("no filesystem");
-        let written = crate::format::bytes(device.written);
+        let written = crate::format::format_bytes(device.written);
         Some(format!(
             "{disk} ({}): {filesystem}{on}, wrote {written}",
             device.bdi
@@ -168,9 +168,9 @@ fn facts(seen: &Observation) -> Vec<(String, String)> {
     if let Some(host) = &seen.host {
         let level = |bytes: u64, percent: u64| match bytes {
             0 => format!("{percent} % of what can be dirty"),
-            bytes => crate::format::bytes(bytes),
+            bytes => crate::format::format_bytes(bytes),
         };
-        add("memory", crate::format::bytes(host.memory));
+        add("memory", crate::format::format_bytes(host.memory));
         add("limit", level(host.dirty_bytes, host.dirty_ratio));
         add(
             "background",
@@ -187,7 +187,7 @@ fn facts(seen: &Observation) -> Vec<(String, String)> {
     facts
 }
 
-fn missing(seen: &Observation) -> Vec<String> {
+fn list_missing(seen: &Observation) -> Vec<String> {
     let mut missing = seen.blind.clone();
     if seen.lost > 0 {
         missing.push(format!(
@@ -217,7 +217,7 @@ fn missing(seen: &Observation) -> Vec<String> {
     missing
 }
 
-fn domains(seen: &Observation, seconds: impl Fn(u64) -> f64) -> Vec<Domain> {
+fn throttle_domains(seen: &Observation, seconds: impl Fn(u64) -> f64) -> Vec<Domain> {
     let mut all: BTreeMap<(u64, &str), Domain> = BTreeMap::new();
     for event in &seen.events {
         let at = seconds(event.ns);
@@ -280,7 +280,7 @@ fn domain_name(seen: &Observation, cgroup: u64, bdi: &str) -> String {
     }
 }
 
-fn tasks(seen: &Observation, mut progress: BTreeMap<u32, Series>) -> Vec<Task> {
+fn task_list(seen: &Observation, mut progress: BTreeMap<u32, Series>) -> Vec<Task> {
     let lost = seen.stalls.iter().map(|stall| stall.task);
     let ids: BTreeSet<u32> = progress.keys().copied().chain(lost).collect();
     ids.into_iter()
@@ -293,7 +293,7 @@ fn tasks(seen: &Observation, mut progress: BTreeMap<u32, Series>) -> Vec<Task> {
         .collect()
 }
 
-fn to(seen: &Observation, stall: &Stall) -> To {
+fn cause_of_loss(seen: &Observation, stall: &Stall) -> To {
     match &stall.kind {
         Kind::Reclaim(_) | Kind::Kswapd(_) => To::Reclaim,
         Kind::Sync => To::Sync,
@@ -308,7 +308,7 @@ fn to(seen: &Observation, stall: &Stall) -> To {
     }
 }
 
-fn pressure(
+fn pressure_series(
     samples: &[(u64, Pressure)],
     seconds: impl Fn(u64) -> f64,
 ) -> Vec<(&'static str, Series)> {

@@ -18,7 +18,7 @@ const MOST: usize = 7;
 
 /// Cgroup to its part, in percent, at the end of each window; the largest first. Empty where no
 /// task's progress or no task's cgroup is known.
-pub fn shares(run: &Timeline) -> Vec<(String, Series)> {
+pub fn cgroup_shares(run: &Timeline) -> Vec<(String, Series)> {
     let width = run.seconds / WINDOWS as f64;
     let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     if width <= 0.0 {
@@ -30,16 +30,16 @@ pub fn shares(run: &Timeline) -> Vec<(String, Series)> {
         let mut before: Option<(f64, f64)> = None;
         for (at, bytes) in &task.progress {
             let (since, sum) = before.unwrap_or((*at, 0.0));
-            spread(windows, width, (since, *at), bytes - sum);
+            spread_over_windows(windows, width, (since, *at), bytes - sum);
             before = Some((*at, *bytes));
         }
     }
     let totals: Vec<f64> = (0..WINDOWS)
         .map(|window| all.values().map(|windows| windows[window]).sum())
         .collect();
-    let least = sum(&totals) / WINDOWS as f64 * NEXT_TO_NOTHING;
+    let least = sum_windows(&totals) / WINDOWS as f64 * NEXT_TO_NOTHING;
     let mut order: Vec<(&str, Vec<f64>)> = all.into_iter().collect();
-    order.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
+    order.sort_by(|a, b| sum_windows(&b.1).total_cmp(&sum_windows(&a.1)));
     if order.len() > MOST {
         let others = order.split_off(MOST - 1);
         let mut rest = vec![0.0; WINDOWS];
@@ -63,12 +63,12 @@ pub fn shares(run: &Timeline) -> Vec<(String, Series)> {
         .collect()
 }
 
-fn sum(windows: &[f64]) -> f64 {
+fn sum_windows(windows: &[f64]) -> f64 {
     windows.iter().sum()
 }
 
 /// Adds what was dirtied from one time to another to the windows between.
-fn spread(windows: &mut [f64], width: f64, (from, to): (f64, f64), bytes: f64) {
+fn spread_over_windows(windows: &mut [f64], width: f64, (from, to): (f64, f64), bytes: f64) {
     let last = windows.len() - 1;
     let window = |at: f64| ((at / width) as usize).min(last);
     if to <= from {
@@ -117,7 +117,7 @@ mod tests {
             tasks: vec![task("/a", looked(0.0)), task("/b", looked(0.4))],
             ..Timeline::default()
         };
-        let shares = shares(&run);
+        let shares = cgroup_shares(&run);
         assert_eq!(shares.len(), 2);
         for (cgroup, series) in &shares {
             assert_eq!(series.len(), WINDOWS, "{cgroup}");
@@ -139,17 +139,17 @@ mod tests {
             tasks: vec![task("/a", busy), task("/b", vec![(0.0, 0.0), (3.0, 1e6)])],
             ..Timeline::default()
         };
-        let (_, series) = &shares(&run)[0];
+        let (_, series) = &cgroup_shares(&run)[0];
         assert_eq!(series.len(), 3, "{series:?}");
     }
 
     #[test]
     fn nothing_is_lost_between_windows() {
         let mut windows = [0.0; 4];
-        spread(&mut windows, 1.0, (0.5, 2.5), 8.0);
+        spread_over_windows(&mut windows, 1.0, (0.5, 2.5), 8.0);
         assert_eq!(windows, [2.0, 4.0, 2.0, 0.0]);
-        spread(&mut windows, 1.0, (3.5, 9.0), 1.0);
-        spread(&mut windows, 1.0, (9.0, 9.0), 1.0);
+        spread_over_windows(&mut windows, 1.0, (3.5, 9.0), 1.0);
+        spread_over_windows(&mut windows, 1.0, (9.0, 9.0), 1.0);
         assert_eq!(windows.iter().sum::<f64>(), 10.0);
     }
 }

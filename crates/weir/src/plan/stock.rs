@@ -209,7 +209,7 @@ pub fn print(module: &Plan, without: &Plan, scenario: &Scenario, as_json: bool) 
     let mut text = without.text();
     for figure in &kept {
         let unit = scenario::metric::Unit::of_metric(&figure.metric);
-        let shown = |value| report::value(value, unit);
+        let shown = |value| report::format_value(value, unit);
         writeln!(
             text,
             "{}: {} without the module, {} with it, {} on stock: {:.0} % of the gain",

@@ -8,7 +8,7 @@
 
 use super::set::Setting;
 use anyhow::{Context, Result};
-use report::escape;
+use report::escape_text;
 use scenario::metric::Unit;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -88,7 +88,7 @@ pub fn bars(panels: &[Panel]) -> String {
         let _ = writeln!(out, "\n{}", panel.name);
         for (label, (_, figure)) in labels.iter().zip(&panel.points) {
             let (bar, text) = match figure {
-                Some(figure) => (bar(*figure, most), report::value(*figure, unit)),
+                Some(figure) => (bar(*figure, most), report::format_value(*figure, unit)),
                 None => (String::new(), "-".into()),
             };
             let _ = writeln!(out, "  {label:>wide$} {bar} {text}");
@@ -131,7 +131,7 @@ pub fn svg(title: &str, panels: &[Panel]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"{left}\" y=\"24\" font-size=\"15\">{}</text>\n",
-        escape(title)
+        escape_text(title)
     );
     if let (Some(panel), true) = (panels.first(), keys > 1) {
         for (index, (label, _)) in panel.lines().iter().enumerate() {
@@ -139,7 +139,7 @@ pub fn svg(title: &str, panels: &[Panel]) -> String {
             let _ = writeln!(
                 out,
                 "<text x=\"{left}\" y=\"{y}\" fill=\"{colour}\">{}</text>",
-                escape(label)
+                escape_text(label)
             );
         }
     }
@@ -163,7 +163,7 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
         out,
         "<text x=\"{left}\" y=\"{:.1}\" font-weight=\"bold\">{}</text>",
         top - 8.0,
-        escape(&panel.name)
+        escape_text(&panel.name)
     );
     for quarter in 0..=4 {
         let figure = most * f64::from(quarter) / 4.0;
@@ -174,7 +174,7 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
              <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             left - 6.0,
             at + 4.0,
-            report::value(figure, panel.unit)
+            report::format_value(figure, panel.unit)
         );
     }
     for (place, value) in along.iter().enumerate() {
@@ -183,7 +183,7 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             x(place),
             bottom + 16.0,
-            escape(value)
+            escape_text(value)
         );
     }
     if let Some((key, _)) = panel
@@ -196,7 +196,7 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
             out,
             "<text x=\"{middle}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#555\">{}</text>",
             bottom + 32.0,
-            escape(key)
+            escape_text(key)
         );
     }
     for (index, (label, points)) in panel.lines().iter().enumerate() {
@@ -214,14 +214,14 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
             let told = format!(
                 "{label} {}: {}",
                 along[*place],
-                report::value(*figure, panel.unit)
+                report::format_value(*figure, panel.unit)
             );
             let _ = writeln!(
                 out,
                 "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{colour}\"><title>{}</title></circle>",
                 x(*place),
                 y(*figure),
-                escape(told.trim())
+                escape_text(told.trim())
             );
         }
     }
