@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Ceilings, and bounds on disks' queues, that objectives ask for where there is no module.
 
-use crate::tree::Place;
+use crate::tree::CgroupDir;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Limits that other parts ask for.
 #[derive(Clone, Default)]
-pub struct Asked(Arc<Mutex<All>>);
+pub struct RequestedLimits(Arc<Mutex<All>>);
 
 #[derive(Default)]
 struct All {
     /// Ceilings in pages, by inode.
-    ceilings: BTreeMap<u64, (Place, u64)>,
+    ceilings: BTreeMap<u64, (CgroupDir, u64)>,
     /// Pages in flight, by the disk's name.
     queues: BTreeMap<String, u64>,
 }
 
-impl Asked {
-    fn all(&self) -> MutexGuard<'_, All> {
+impl RequestedLimits {
+    fn lock_limits(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks for a ceiling of a cgroup, or, with none, for it no more.
-    pub fn ask(&self, place: &Place, pages: Option<u64>) {
-        let ceilings = &mut self.all().ceilings;
+    pub fn request_ceiling(&self, place: &CgroupDir, pages: Option<u64>) {
+        let ceilings = &mut self.lock_limits().ceilings;
         match pages {
             Some(pages) => ceilings.insert(place.inode, (place.clone(), pages)),
             None => ceilings.remove(&place.inode),
@@ -32,17 +32,17 @@ impl Asked {
     }
 
     /// Asks that these disks, and no others, have so many pages in flight at most.
-    pub fn narrow(&self, queues: BTreeMap<String, u64>) {
-        self.all().queues = queues;
+    pub fn request_queues(&self, queues: BTreeMap<String, u64>) {
+        self.lock_limits().queues = queues;
     }
 
     /// All ceilings that are asked for.
-    pub fn ceilings(&self) -> BTreeMap<u64, (Place, u64)> {
-        self.all().ceilings.clone()
+    pub fn ceiling_pages(&self) -> BTreeMap<u64, (CgroupDir, u64)> {
+        self.lock_limits().ceilings.clone()
     }
 
     /// All disks that are to be narrowed.
-    pub fn queues(&self) -> BTreeMap<String, u64> {
-        self.all().queues.clone()
+    pub fn queue_pages(&self) -> BTreeMap<String, u64> {
+        self.lock_limits().queues.clone()
     }
 }

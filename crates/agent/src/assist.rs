@@ -22,10 +22,10 @@ use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::thread::Running;
-use crate::tree::Tree;
-use keeper::Keeper;
-use settings::Settings;
-use status::Status;
+use crate::tree::Hierarchy;
+use keeper::AssistKeeper;
+use settings::AssistSettings;
+use status::AssistStatus;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -34,28 +34,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The part of the agent that starts writeback.
 pub struct Assistants {
     root: PathBuf,
-    tree: Tree,
-    settings: Rc<RefCell<Settings>>,
+    tree: Hierarchy,
+    settings: Rc<RefCell<AssistSettings>>,
     /// As they were when the thread began.
-    used: Settings,
+    used: AssistSettings,
     journal: Journal,
     running: Option<Running>,
-    status: Arc<Mutex<Status>>,
+    status: Arc<Mutex<AssistStatus>>,
 }
 
 impl Assistants {
     /// Nothing is done before its first tick.
     pub fn new(
         root: &Path,
-        tree: Tree,
-        settings: Rc<RefCell<Settings>>,
+        tree: Hierarchy,
+        settings: Rc<RefCell<AssistSettings>>,
         journal: Journal,
     ) -> Assistants {
         Assistants {
             root: root.into(),
             tree,
             settings,
-            used: Settings::default(),
+            used: AssistSettings::default(),
             journal,
             running: None,
             status: Arc::default(),
@@ -64,7 +64,7 @@ impl Assistants {
 }
 
 impl Controller for Assistants {
-    fn tick(&mut self) {
+    fn on_tick(&mut self) {
         if *self.settings.borrow() == self.used {
             return;
         }
@@ -73,7 +73,7 @@ impl Controller for Assistants {
         if self.used.cpus == 0 {
             return;
         }
-        let keeper = Keeper::new(
+        let keeper = AssistKeeper::new(
             self.root.clone(),
             self.tree.clone(),
             self.used.clone(),
@@ -82,17 +82,17 @@ impl Controller for Assistants {
         );
         match Running::start("assist", move |ended| keeper.run(ended)) {
             Ok(running) => self.running = Some(running),
-            Err(why) => self.journal.say(&Event::Assist {
+            Err(why) => self.journal.log_event(&Event::Assist {
                 why: why.to_string(),
             }),
         }
     }
 
-    fn families(&self) -> Arc<[Family]> {
+    fn metric_families(&self) -> Arc<[Family]> {
         if self.running.is_none() {
             return Arc::default();
         }
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        status.families()
+        status.to_families()
     }
 }

@@ -55,7 +55,7 @@ pub struct Pod {
 
 impl Pod {
     /// From what a runtime notes; nothing if the container is not a pod's.
-    fn of(notes: &Notes) -> Option<Pod> {
+    fn from_notes(notes: &Notes) -> Option<Pod> {
         let get = |keys: [&str; 2]| keys.iter().find_map(|key| notes.get(*key).cloned());
         Some(Pod {
             namespace: get([
@@ -73,18 +73,18 @@ impl Pod {
 
     /// Finds the pod that the cgroup at `path` belongs to. `cgroups` is where the hierarchy is,
     /// `root` the machine's root directory. A pod's own cgroup is known by a container in it.
-    pub fn at(root: &Path, cgroups: &Path, path: &str) -> Option<Pod> {
+    pub fn of_cgroup(root: &Path, cgroups: &Path, path: &str) -> Option<Pod> {
         if let Some(id) = id_of(path) {
-            return Pod::of(&read(root, id)?);
+            return Pod::from_notes(&read(root, id)?);
         }
-        if !path.contains("/kubepods") || !last(path).contains("pod") {
+        if !path.contains("/kubepods") || !last_component(path).contains("pod") {
             return None;
         }
         let below = std::fs::read_dir(cgroups.join(path.trim_start_matches('/'))).ok()?;
         let mut names = below
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok());
-        let pod = names.find_map(|name| Pod::of(&read(root, id_in(&name)?)?))?;
+        let pod = names.find_map(|name| Pod::from_notes(&read(root, id_in(&name)?)?))?;
         Some(Pod {
             container: String::new(),
             ..pod
@@ -92,7 +92,7 @@ impl Pod {
     }
 }
 
-fn last(path: &str) -> &str {
+fn last_component(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
@@ -111,7 +111,7 @@ pub fn id_at(path: &str) -> Option<&str> {
 
 /// Returns whether a container with these notes is a pod's.
 pub fn is_pod(notes: &Notes) -> bool {
-    Pod::of(notes).is_some()
+    Pod::from_notes(notes).is_some()
 }
 
 /// As in `docker-ID.scope`, `cri-containerd-ID.scope` or `ID`.
@@ -205,7 +205,7 @@ mod tests {
         let cgroups = root.join("cg");
         let pod = format!("/kubepods.slice/kubepods-pod1_2.slice/cri-containerd-{id}.scope");
         fs::create_dir_all(cgroups.join(&pod[1..])).expect("made");
-        let found = Pod::at(root, &cgroups, &pod).expect("a pod's");
+        let found = Pod::of_cgroup(root, &cgroups, &pod).expect("a pod's");
         assert_eq!(
             (
                 found.namespace.as_str(),
@@ -214,7 +214,7 @@ mod tests {
             ),
             ("shop", "db-0", "etcd")
         );
-        let above = Pod::at(root, &cgroups, "/kubepods.slice/kubepods-pod1_2.slice");
+        let above = Pod::of_cgroup(root, &cgroups, "/kubepods.slice/kubepods-pod1_2.slice");
         assert_eq!(
             above,
             Some(Pod {
@@ -222,8 +222,8 @@ mod tests {
                 ..found
             })
         );
-        assert_eq!(Pod::at(root, &cgroups, "/kubepods.slice"), None);
-        assert_eq!(Pod::at(root, &cgroups, "/system.slice"), None);
+        assert_eq!(Pod::of_cgroup(root, &cgroups, "/kubepods.slice"), None);
+        assert_eq!(Pod::of_cgroup(root, &cgroups, "/system.slice"), None);
     }
 
     #[test]

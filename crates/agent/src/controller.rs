@@ -10,23 +10,23 @@ use std::sync::Arc;
 /// A part of the agent. All of them are called from one thread.
 pub trait Controller {
     /// Looks and acts; called once a second.
-    fn tick(&mut self);
+    fn on_tick(&mut self);
 
     /// Metrics for a scrape. Asked for once a second, scrape or not.
-    fn families(&self) -> Arc<[Family]>;
+    fn metric_families(&self) -> Arc<[Family]>;
 
     /// Directories of cgroups that are of interest before others.
-    fn cgroups(&self) -> Vec<PathBuf> {
+    fn preferred_cgroups(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
     /// Readable when it wants to be called before the next tick.
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
     /// Called when its bell is readable.
-    fn woken(&mut self) {}
+    fn on_wake(&mut self) {}
 
     /// Called when an operator asks to read the configuration again.
     fn reload(&mut self) {}

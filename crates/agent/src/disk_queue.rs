@@ -4,7 +4,7 @@
 //! Only a disk that requests are queued for has `mq` below `/sys/block/NAME`; device mapper and md
 //! hand writes on to those they lie on.
 
-use crate::tree::Place;
+use crate::tree::CgroupDir;
 use observe::read::cgroup;
 use observe::stack::Stack;
 use policy::arith;
@@ -17,7 +17,7 @@ const PAGE_SECTORS: u64 = 8;
 
 /// Counters of a disk since it was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct DiskCounters {
     /// Sectors that were read.
     read: u64,
     /// Write requests that were completed.
@@ -30,25 +30,25 @@ pub struct Done {
 
 /// A disk's load in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Use {
+pub struct DiskLoad {
     /// Pages in flight to be written, on average.
     pub in_flight: u64,
     /// Pages written and read in a second.
     pub rate: u64,
 }
 
-impl Done {
+impl DiskCounters {
     /// By the disk with this name; nothing if it is gone, or does not count.
-    pub fn read(root: &Path, name: &str) -> Option<Done> {
+    pub fn read(root: &Path, name: &str) -> Option<DiskCounters> {
         let file = root.join("sys/block").join(name).join("stat");
-        Done::parse(&fs::read_to_string(file).ok()?)
+        DiskCounters::parse(&fs::read_to_string(file).ok()?)
     }
 
-    fn parse(text: &str) -> Option<Done> {
+    fn parse(text: &str) -> Option<DiskCounters> {
         let mut words = text.split_whitespace().map(|word| word.parse().ok());
         let read = words.nth(2)??;
         let writes = words.nth(1)??;
-        Some(Done {
+        Some(DiskCounters {
             read,
             writes,
             written: words.nth(1)??,
@@ -58,7 +58,7 @@ impl Done {
 
     /// The disk's load since `before`, so many milliseconds ago. The time that requests took, added
     /// up, is as many times the time that has passed as requests were in flight.
-    pub fn since(&self, before: &Done, ms: u64) -> Use {
+    pub fn load_since(&self, before: &DiskCounters, ms: u64) -> DiskLoad {
         let ms = ms.max(1);
         let writes = self.writes.saturating_sub(before.writes).max(1);
         let written = self.written.saturating_sub(before.written);
@@ -67,7 +67,7 @@ impl Done {
         let sectors =
             u128::from(waited) * u128::from(written) / (u128::from(writes) * u128::from(ms));
         let in_flight = u64::try_from(sectors).unwrap_or(u64::MAX) / PAGE_SECTORS;
-        Use {
+        DiskLoad {
             in_flight: arith::saturate(in_flight),
             rate: (written + read) / PAGE_SECTORS * 1_000 / ms,
         }
@@ -75,8 +75,13 @@ impl Done {
 }
 
 /// Names of the disks that cgroups at both kinds of places have used.
-pub fn shared(root: &Path, stack: &Stack, places: &[Place], others: &[Place]) -> BTreeSet<String> {
-    let used = |places: &[Place]| -> BTreeSet<String> {
+pub fn shared_disks(
+    root: &Path,
+    stack: &Stack,
+    places: &[CgroupDir],
+    others: &[CgroupDir],
+) -> BTreeSet<String> {
+    let used = |places: &[CgroupDir]| -> BTreeSet<String> {
         let texts = places
             .iter()
             .filter_map(|place| fs::read_to_string(place.directory.join("io.stat")).ok());
@@ -96,7 +101,7 @@ fn name(root: &Path, number: &str) -> Option<String> {
 }
 
 /// A file of the disk's queue, below the root.
-pub fn file(name: &str, file: &str) -> String {
+pub fn queue_file(name: &str, file: &str) -> String {
     format!("sys/block/{name}/queue/{file}")
 }
 
@@ -106,10 +111,11 @@ mod tests {
 
     #[test]
     fn what_is_in_flight_is_told_by_how_long_requests_took() {
-        let before = Done::parse("10 0 80 5 100 3 4000 900 0 33 14 0 0 0 0 0 0\n").expect("read");
+        let before =
+            DiskCounters::parse("10 0 80 5 100 3 4000 900 0 33 14 0 0 0 0 0 0\n").expect("read");
         assert_eq!(
             before,
-            Done {
+            DiskCounters {
                 read: 80,
                 writes: 100,
                 written: 4000,
@@ -117,19 +123,19 @@ mod tests {
             }
         );
         // 64 requests of 256 KiB, 32 of them at a time: each takes half a second.
-        let after = Done {
+        let after = DiskCounters {
             writes: 164,
             written: 4000 + 64 * 512,
             write_ms: 900 + 64 * 500,
             ..before
         };
-        let expected = Use {
+        let expected = DiskLoad {
             in_flight: 32 * 64,
             rate: 4096,
         };
-        assert_eq!(after.since(&before, 1_000), expected);
-        assert_eq!(before.since(&before, 1_000), Use::default());
-        assert_eq!(Done::parse("1 2 3"), None);
+        assert_eq!(after.load_since(&before, 1_000), expected);
+        assert_eq!(before.load_since(&before, 1_000), DiskLoad::default());
+        assert_eq!(DiskCounters::parse("1 2 3"), None);
     }
 
     #[test]
@@ -149,7 +155,7 @@ mod tests {
             let directory = root.path().join(name);
             fs::create_dir_all(&directory).expect("made");
             fs::write(directory.join("io.stat"), io_stat).expect("written");
-            Place {
+            CgroupDir {
                 directory,
                 path: format!("/{name}"),
                 inode: 1,
@@ -160,7 +166,7 @@ mod tests {
             place("db", "253:0 rbytes=0 wbytes=4096 wios=1\n"),
             place("flood", "8:0 wbytes=4096\n8:16 wbytes=1\n"),
         );
-        let found = shared(root.path(), &stack, &[db], &[flood]);
+        let found = shared_disks(root.path(), &stack, &[db], &[flood]);
         assert_eq!(found.into_iter().collect::<Vec<_>>(), ["sda"]);
     }
 }

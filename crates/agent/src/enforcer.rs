@@ -33,30 +33,30 @@ pub struct Enforcer {
     /// Since when, in seconds since the epoch.
     accepted_at: f64,
     reloads: [u64; 2],
-    others: Others,
+    others: SharedPolicy,
 }
 
 /// Sections of a policy that other controllers read.
 #[derive(Clone)]
-pub struct Others {
+pub struct SharedPolicy {
     /// Its section of tiers.
-    pub tier: Rc<RefCell<tier::Settings>>,
+    pub tier: Rc<RefCell<tier::TierSettings>>,
     /// Its section of allocators.
-    pub reclaim: Rc<RefCell<reclaim::Settings>>,
+    pub reclaim: Rc<RefCell<reclaim::ReclaimSettings>>,
     /// Its section of assistants of flushers.
-    pub assist: Rc<RefCell<assist::Settings>>,
+    pub assist: Rc<RefCell<assist::AssistSettings>>,
     /// Its section of stock mode.
-    pub stock: Rc<RefCell<stock::Settings>>,
+    pub stock: Rc<RefCell<stock::StockSettings>>,
     /// All of it, for the part that keeps rules without the module.
     pub rules: Rc<RefCell<Rules>>,
     /// Its objectives, in file order.
-    pub objectives: Rc<RefCell<Vec<objective::Settings>>>,
+    pub objectives: Rc<RefCell<Vec<objective::ObjectiveSettings>>>,
 }
 
-impl Others {
+impl SharedPolicy {
     /// Knobs by state, as `rules` name them.
-    pub fn of(rules: &Rules) -> Others {
-        Others {
+    pub fn from_rules(rules: &Rules) -> SharedPolicy {
+        SharedPolicy {
             tier: Rc::new(RefCell::new(rules.tier.clone())),
             reclaim: Rc::new(RefCell::new(rules.reclaim.clone())),
             assist: Rc::new(RefCell::new(rules.assist.clone())),
@@ -66,7 +66,7 @@ impl Others {
         }
     }
 
-    fn follow(&self, rules: &Rules) {
+    fn store_rules(&self, rules: &Rules) {
         *self.tier.borrow_mut() = rules.tier.clone();
         *self.reclaim.borrow_mut() = rules.reclaim.clone();
         *self.assist.borrow_mut() = rules.assist.clone();
@@ -83,7 +83,7 @@ impl Enforcer {
         file: Option<PolicyFile>,
         journal: Journal,
         scan_every: Duration,
-        others: Others,
+        others: SharedPolicy,
     ) -> Enforcer {
         let mut enforcer = Enforcer {
             reconciler,
@@ -93,74 +93,75 @@ impl Enforcer {
             scanned: Instant::now(),
             scanning: Duration::ZERO,
             accepted: true,
-            accepted_at: now(),
+            accepted_at: seconds_since_epoch(),
             reloads: [0; 2],
             others,
         };
-        enforcer.scan();
+        enforcer.scan_hierarchy();
         enforcer
     }
 
-    fn scan(&mut self) {
+    fn scan_hierarchy(&mut self) {
         self.scanned = Instant::now();
-        self.reconciler.scan();
+        self.reconciler.scan_all();
         self.scanning += self.scanned.elapsed();
     }
 
-    fn take(&mut self, read: Result<Rules, Problems>) {
+    fn apply_policy(&mut self, read: Result<Rules, Problems>) {
         self.accepted = read.is_ok();
         self.reloads[usize::from(self.accepted)] += 1;
         match read {
             Ok(rules) => {
-                self.accepted_at = now();
-                self.journal.say(&Event::Policy { rules: rules.len() });
-                self.others.follow(&rules);
-                self.reconciler.follow(rules);
+                self.accepted_at = seconds_since_epoch();
+                self.journal
+                    .log_event(&Event::Policy { rules: rules.len() });
+                self.others.store_rules(&rules);
+                self.reconciler.follow_rules(rules);
             }
-            Err(problems) => self.journal.say(&Event::Refused {
+            Err(problems) => self.journal.log_event(&Event::Refused {
                 problems: problems.0,
             }),
         }
     }
 }
 
-fn now() -> f64 {
+fn seconds_since_epoch() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |since| since.as_secs_f64())
 }
 
 impl Controller for Enforcer {
-    fn tick(&mut self) {
-        if let Some(read) = self.file.as_mut().and_then(PolicyFile::tick) {
-            self.take(read);
+    fn on_tick(&mut self) {
+        if let Some(read) = self.file.as_mut().and_then(PolicyFile::reread_if_changed) {
+            self.apply_policy(read);
         }
         if self.reconciler.is_overdue() || self.scanned.elapsed() >= self.scan_every {
-            self.scan();
+            self.scan_hierarchy();
         } else {
-            self.reconciler.retry();
+            self.reconciler.retry_failed();
         }
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         self.reconciler.watch().map(|watch| watch.as_fd())
     }
 
-    fn woken(&mut self) {
-        self.reconciler.listen();
+    fn on_wake(&mut self) {
+        self.reconciler.visit_new_cgroups();
     }
 
     fn reload(&mut self) {
         if let Some(read) = self.file.as_mut().map(PolicyFile::read) {
-            self.take(read);
+            self.apply_policy(read);
         }
     }
 
-    fn cgroups(&self) -> Vec<PathBuf> {
-        self.reconciler.kept()
+    fn preferred_cgroups(&self) -> Vec<PathBuf> {
+        self.reconciler.kept_directories()
     }
 
-    fn families(&self) -> Arc<[Family]> {
+    fn metric_families(&self) -> Arc<[Family]> {
         let counts = self.reconciler.counts();
         let gauge = |name, help, value: u64| Family::gauge(name, help).with(value);
         let mut knobs = Family::gauge(
@@ -182,7 +183,7 @@ impl Controller for Enforcer {
             "weir_agent_requests",
             "What units and containers ask for, by whether they get it.",
         );
-        let (granted, refused) = self.reconciler.requests().count();
+        let (granted, refused) = self.reconciler.requests().count_requests();
         for (state, number) in [("granted", granted), ("refused", refused)] {
             requests.add(&[("state", &Arc::from(state))], number);
         }
@@ -213,7 +214,7 @@ impl Controller for Enforcer {
                 "weir_agent_policy_accepted_timestamp",
                 "When the rules in effect were read, since the epoch.",
             )
-            .seconds()
+            .in_seconds()
             .with(self.accepted_at),
             reloads,
             gauge(
@@ -231,7 +232,7 @@ impl Controller for Enforcer {
             writes,
             Family::counter("weir_agent_scans", "Scans of all cgroups.").with(counts.scans),
             Family::counter("weir_agent_scanning", "Time that regular scans took.")
-                .seconds()
+                .in_seconds()
                 .with(self.scanning.as_secs_f64()),
         ])
     }

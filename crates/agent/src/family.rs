@@ -20,13 +20,13 @@ pub struct Family {
     name: &'static str,
     help: &'static str,
     unit: Option<Unit>,
-    kind: Kind,
+    kind: MetricKind,
     begins_at_zero: bool,
     samples: Vec<Sample>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
 }
@@ -34,33 +34,33 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct Sample {
     labels: Vec<(&'static str, Arc<str>)>,
-    value: Value,
+    value: SampleValue,
 }
 
 /// A sample's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
+pub enum SampleValue {
     /// A whole number, as of a count.
     Whole(u64),
     /// Seconds, and what else has fractions.
     Real(f64),
 }
 
-impl From<u64> for Value {
-    fn from(value: u64) -> Value {
-        Value::Whole(value)
+impl From<u64> for SampleValue {
+    fn from(value: u64) -> SampleValue {
+        SampleValue::Whole(value)
     }
 }
 
-impl From<f64> for Value {
-    fn from(value: f64) -> Value {
-        Value::Real(value)
+impl From<f64> for SampleValue {
+    fn from(value: f64) -> SampleValue {
+        SampleValue::Real(value)
     }
 }
 
-impl From<bool> for Value {
-    fn from(value: bool) -> Value {
-        Value::Whole(value.into())
+impl From<bool> for SampleValue {
+    fn from(value: bool) -> SampleValue {
+        SampleValue::Whole(value.into())
     }
 }
 
@@ -82,7 +82,7 @@ impl Newborn {
 }
 
 impl Family {
-    fn new(kind: Kind, name: &'static str, help: &'static str) -> Family {
+    fn new(kind: MetricKind, name: &'static str, help: &'static str) -> Family {
         Family {
             name,
             help,
@@ -95,16 +95,16 @@ impl Family {
 
     /// A metric that only grows. Neither `_total` nor a unit belongs in the name: both are added.
     pub fn counter(name: &'static str, help: &'static str) -> Family {
-        Family::new(Kind::Counter, name, help)
+        Family::new(MetricKind::Counter, name, help)
     }
 
     /// A metric that rises and falls.
     pub fn gauge(name: &'static str, help: &'static str) -> Family {
-        Family::new(Kind::Gauge, name, help)
+        Family::new(MetricKind::Gauge, name, help)
     }
 
     /// Marks the values as bytes.
-    pub fn bytes(self) -> Family {
+    pub fn in_bytes(self) -> Family {
         Family {
             unit: Some(Unit::Bytes),
             ..self
@@ -112,7 +112,7 @@ impl Family {
     }
 
     /// Marks the values as seconds.
-    pub fn seconds(self) -> Family {
+    pub fn in_seconds(self) -> Family {
         Family {
             unit: Some(Unit::Seconds),
             ..self
@@ -149,19 +149,19 @@ impl Family {
             let since = before.get(&name).copied().unwrap_or(now);
             first.insert(name, since);
             if now.duration_since(since) < hold {
-                sample.value = Value::Real(0.0);
+                sample.value = SampleValue::Real(0.0);
             }
         }
     }
 
     /// Adds the only sample.
-    pub fn with(mut self, value: impl Into<Value>) -> Family {
+    pub fn with(mut self, value: impl Into<SampleValue>) -> Family {
         self.add(&[], value);
         self
     }
 
     /// Adds a sample.
-    pub fn add(&mut self, labels: &[(&'static str, &Arc<str>)], value: impl Into<Value>) {
+    pub fn add(&mut self, labels: &[(&'static str, &Arc<str>)], value: impl Into<SampleValue>) {
         self.samples.push(Sample {
             labels: labels
                 .iter()
@@ -171,14 +171,14 @@ impl Family {
         });
     }
 
-    fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    fn encode_samples(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         // A family without samples says nothing.
         if self.samples.is_empty() {
             return Ok(());
         }
         let kind = match self.kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
+            MetricKind::Counter => MetricType::Counter,
+            MetricKind::Gauge => MetricType::Gauge,
         };
         let mut metric =
             encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), kind)?;
@@ -198,10 +198,10 @@ impl Family {
         Ok(())
     }
 
-    fn encode_value(&self, encoder: &mut MetricEncoder, value: Value) -> fmt::Result {
+    fn encode_value(&self, encoder: &mut MetricEncoder, value: SampleValue) -> fmt::Result {
         match value {
-            Value::Whole(value) => self.encode_number(encoder, value),
-            Value::Real(value) => self.encode_number(encoder, value),
+            SampleValue::Whole(value) => self.encode_number(encoder, value),
+            SampleValue::Real(value) => self.encode_number(encoder, value),
         }
     }
 
@@ -211,8 +211,8 @@ impl Family {
         value: impl EncodeCounterValue + EncodeGaugeValue,
     ) -> fmt::Result {
         match self.kind {
-            Kind::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(&value, None),
-            Kind::Gauge => encoder.encode_gauge(&value),
+            MetricKind::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(&value, None),
+            MetricKind::Gauge => encoder.encode_gauge(&value),
         }
     }
 }
@@ -224,7 +224,7 @@ impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         self.0
             .iter()
-            .try_for_each(|family| family.encode(&mut encoder))
+            .try_for_each(|family| family.encode_samples(&mut encoder))
     }
 }
 
@@ -279,13 +279,13 @@ mod tests {
     use super::*;
 
     fn families() -> Vec<Family> {
-        let mut throttled = Family::counter("weir_cgroup_throttled", "Slept.").seconds();
+        let mut throttled = Family::counter("weir_cgroup_throttled", "Slept.").in_seconds();
         let hostile: Arc<str> = "/a\"b\\x2d\nc".into();
         throttled.add(&[("cgroup", &hostile), ("by", &"host".into())], 1.5);
         vec![
             throttled,
             Family::gauge("weir_host_dirty", "Dirty pages.")
-                .bytes()
+                .in_bytes()
                 .with(u64::MAX),
             Family::counter("weir_scans", "Scans.").with(3_u64),
             Family::gauge("weir_nothing", "Left out."),
@@ -335,7 +335,7 @@ weir_scans_total 3
         let hold = Duration::from_secs(15);
         let mut scrape = |after: u64, victims: &[(&str, f64)]| {
             let mut family = Family::counter("stall", "Lost.")
-                .seconds()
+                .in_seconds()
                 .beginning_at_zero();
             for (victim, lost) in victims {
                 family.add(&[("victim", &Arc::from(*victim))], *lost);

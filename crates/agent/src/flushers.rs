@@ -14,7 +14,7 @@ const LIST_EVERY: Duration = Duration::from_secs(1);
 
 /// Activity of one device's flushers at one look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Doing {
+pub struct FlusherActivity {
     /// One was on a CPU, or in line for one.
     pub ran: bool,
     /// One waited: for the disk, the journal or memory.
@@ -23,20 +23,24 @@ pub struct Doing {
 
 /// Workers that may be flushers.
 #[derive(Default)]
-pub struct Flushers {
+pub struct FlusherThreads {
     /// By number: whether it is a worker that is bound to no CPU.
     threads: BTreeMap<u32, bool>,
     listed: Option<Instant>,
 }
 
-impl Flushers {
+impl FlusherThreads {
     /// Activity of the flushers that are at work now, by device, as in `253:0`.
-    pub fn look(&mut self, root: &Path, now: Instant) -> BTreeMap<String, Doing> {
+    pub fn sample_activity(
+        &mut self,
+        root: &Path,
+        now: Instant,
+    ) -> BTreeMap<String, FlusherActivity> {
         if self.listed.is_none_or(|then| now - then >= LIST_EVERY) {
-            self.list(root);
+            self.list_workers(root);
             self.listed = Some(now);
         }
-        let mut found: BTreeMap<String, Doing> = BTreeMap::new();
+        let mut found: BTreeMap<String, FlusherActivity> = BTreeMap::new();
         for (thread, _) in self.threads.iter().filter(|(_, is_worker)| **is_worker) {
             let own = |file| fs::read_to_string(root.join(format!("proc/{thread}/{file}")));
             let name = own("comm").unwrap_or_default();
@@ -59,7 +63,7 @@ impl Flushers {
 
     /// Finds workers among the children of kthreadd, or in all of `/proc` on kernels that list no
     /// children. What was no worker is not looked at again.
-    fn list(&mut self, root: &Path) {
+    fn list_workers(&mut self, root: &Path) {
         let children = fs::read_to_string(root.join("proc/2/task/2/children"));
         let numbers: Vec<u32> = match children {
             Ok(text) => text.split_whitespace().flat_map(str::parse).collect(),
@@ -112,14 +116,14 @@ mod tests {
         thread(9, "kworker/u8:3+flush-253:0", "D");
         thread(10, "kworker/u8:4+flush-8:16", "I");
         thread(11, "kworker/u8:5+events_unbound", "R");
-        let mut flushers = Flushers::default();
-        let doing = |ran, waited| Doing { ran, waited };
+        let mut flushers = FlusherThreads::default();
+        let doing = |ran, waited| FlusherActivity { ran, waited };
         let expected = [("253:0", doing(true, true)), ("8:16", doing(false, false))];
         let expected = expected.map(|(device, doing)| (device.to_owned(), doing));
         let now = Instant::now();
-        assert_eq!(flushers.look(dir.path(), now), expected.into());
+        assert_eq!(flushers.sample_activity(dir.path(), now), expected.into());
         write("proc/2/task/2/children", "10 ");
-        let later = flushers.look(dir.path(), now + LIST_EVERY);
+        let later = flushers.sample_activity(dir.path(), now + LIST_EVERY);
         assert_eq!(later.keys().collect::<Vec<_>>(), ["8:16"]);
     }
 }

@@ -12,12 +12,12 @@ const AS_IN_A_SHELL: MatchOptions = MatchOptions {
 };
 
 /// Returns whether a glob matches a cgroup's path.
-pub fn matches(glob: &Pattern, path: &str) -> bool {
+pub fn matches_path(glob: &Pattern, path: &str) -> bool {
     glob.matches_with(path, AS_IN_A_SHELL)
 }
 
 /// One glob or a list of them.
-pub(crate) fn patterns(value: &Value) -> Vec<Pattern> {
+pub(crate) fn read_patterns(value: &Value) -> Vec<Pattern> {
     let wanted = "a glob on cgroup paths, or a list of them";
     let items = if value.is_array() {
         value.array(wanted).unwrap_or_default()
@@ -29,7 +29,7 @@ pub(crate) fn patterns(value: &Value) -> Vec<Pattern> {
     }
     items
         .iter()
-        .filter_map(|item| item.parsed(wanted, pattern))
+        .filter_map(|item| item.parsed(wanted, parse_pattern))
         .collect()
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn patterns(value: &Value) -> Vec<Pattern> {
 ///
 /// # Errors
 /// It would never match, and why.
-pub fn pattern(text: &str) -> Result<Pattern, String> {
+pub fn parse_pattern(text: &str) -> Result<Pattern, String> {
     let shown = text.escape_debug();
     let never = |why: &str| Err(format!("`{shown}` would match no cgroup: {why}"));
     if !text.starts_with('/') {

@@ -9,16 +9,16 @@ use std::path::Path;
 
 /// Pages of a cgroup and those below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct DirtyPages {
     /// Dirty pages, without those in writeback.
     pub dirty: u64,
     /// Pages in writeback.
     pub writeback: u64,
 }
 
-impl Held {
+impl DirtyPages {
     /// Dirty pages and those in writeback.
-    pub fn pages(&self) -> u64 {
+    pub fn total_pages(&self) -> u64 {
         self.dirty + self.writeback
     }
 }
@@ -26,20 +26,20 @@ impl Held {
 /// Reads the dirty pages of a cgroup; nothing if they cannot be read. The module counts exactly for
 /// one that has a ceiling (`is_counted`); of others `memory.stat` has what the kernel adds up when
 /// it is read.
-pub fn held(directory: &Path, is_counted: bool) -> Option<Held> {
+pub fn read_dirty_pages(directory: &Path, is_counted: bool) -> Option<DirtyPages> {
     let (file, [dirty, writeback]) = match is_counted {
         true => (knobs::stat_file(), ["subtree_dirty", "subtree_writeback"]),
         false => ("memory.stat", ["file_dirty", "file_writeback"]),
     };
     let text = fs::read_to_string(directory.join(file)).ok()?;
-    let pages = |key| flat(&text, key).unwrap_or(0) / PAGE;
-    Some(Held {
+    let pages = |key| find_value(&text, key).unwrap_or(0) / PAGE;
+    Some(DirtyPages {
         dirty: pages(dirty),
         writeback: pages(writeback),
     })
 }
 
-fn flat(text: &str, key: &str) -> Option<u64> {
+fn find_value(text: &str, key: &str) -> Option<u64> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     value?.trim().parse().ok()
@@ -47,7 +47,7 @@ fn flat(text: &str, key: &str) -> Option<u64> {
 
 /// Pages that disks have written for a cgroup and those below it, since it was made; nothing if it
 /// has no `io.stat`.
-pub fn written(directory: &Path, stack: &Stack) -> Option<u64> {
+pub fn read_written_pages(directory: &Path, stack: &Stack) -> Option<u64> {
     let text = fs::read_to_string(directory.join("io.stat")).ok()?;
     Some(cgroup::written(&text, stack) / PAGE)
 }
@@ -61,8 +61,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("made");
         let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).expect(file);
         let stack = Stack::default();
-        assert_eq!(held(dir.path(), false), None);
-        assert_eq!(written(dir.path(), &stack), None);
+        assert_eq!(read_dirty_pages(dir.path(), false), None);
+        assert_eq!(read_written_pages(dir.path(), &stack), None);
         write("memory.stat", "file_dirty 40960\nfile_writeback 4096\n");
         write(
             knobs::stat_file(),
@@ -72,8 +72,9 @@ mod tests {
             "io.stat",
             "254:0 rbytes=1 wbytes=8192 rios=1\n254:16 wbytes=4096\n",
         );
-        let pages = |is_counted| held(dir.path(), is_counted).map(|held| held.pages());
+        let pages =
+            |is_counted| read_dirty_pages(dir.path(), is_counted).map(|held| held.total_pages());
         assert_eq!((pages(false), pages(true)), (Some(11), Some(3)));
-        assert_eq!(written(dir.path(), &stack), Some(3));
+        assert_eq!(read_written_pages(dir.path(), &stack), Some(3));
     }
 }

@@ -41,7 +41,7 @@ pub struct Response {
 
 impl Response {
     /// Words for people.
-    pub fn words(status: &'static str, body: impl Into<String>) -> Response {
+    pub fn plain_text(status: &'static str, body: impl Into<String>) -> Response {
         Response {
             status,
             kind: "text/plain; charset=utf-8",
@@ -56,10 +56,10 @@ pub type Answer = dyn Fn(Result<Request, Response>) -> Response + Send + Sync;
 
 /// Connections that are open, oldest first.
 #[derive(Default)]
-struct Places(Mutex<VecDeque<(u64, TcpStream)>>);
+struct OpenConnections(Mutex<VecDeque<(u64, TcpStream)>>);
 
-impl Places {
-    fn enter(&self, number: u64, stream: TcpStream) {
+impl OpenConnections {
+    fn admit_stream(&self, number: u64, stream: TcpStream) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if places.len() >= CONNECTIONS {
             if let Some((_, oldest)) = places.pop_front() {
@@ -70,7 +70,7 @@ impl Places {
         places.push_back((number, stream));
     }
 
-    fn leave(&self, number: u64) {
+    fn remove_stream(&self, number: u64) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.retain(|(other, _)| *other != number);
     }
@@ -80,9 +80,9 @@ impl Places {
 ///
 /// # Errors
 /// No thread can be had.
-pub fn serve(listener: TcpListener, answer: Arc<Answer>) -> io::Result<()> {
+pub fn serve_requests(listener: TcpListener, answer: Arc<Answer>) -> io::Result<()> {
     let accept = move || {
-        let places = Arc::new(Places::default());
+        let places = Arc::new(OpenConnections::default());
         for number in 0.. {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
@@ -94,19 +94,19 @@ pub fn serve(listener: TcpListener, answer: Arc<Answer>) -> io::Result<()> {
             let Ok(copy) = stream.try_clone() else {
                 continue;
             };
-            places.enter(number, copy);
+            places.admit_stream(number, copy);
             let (here, answer) = (Arc::clone(&places), Arc::clone(&answer));
             let talk = move || {
                 // A client that hangs up or dawdles gets no answer.
-                let _ = talk(&stream, &*answer);
-                here.leave(number);
+                let _ = answer_connection(&stream, &*answer);
+                here.remove_stream(number);
             };
             if thread::Builder::new()
                 .name("scrape".into())
                 .spawn(talk)
                 .is_err()
             {
-                places.leave(number);
+                places.remove_stream(number);
             }
         }
     };
@@ -114,8 +114,8 @@ pub fn serve(listener: TcpListener, answer: Arc<Answer>) -> io::Result<()> {
     Ok(())
 }
 
-fn talk(stream: &TcpStream, answer: &Answer) -> io::Result<()> {
-    let asked = request(stream, Instant::now() + TIME)?;
+fn answer_connection(stream: &TcpStream, answer: &Answer) -> io::Result<()> {
+    let asked = read_request(stream, Instant::now() + TIME)?;
     let head_only = asked.as_ref().is_ok_and(|(_, head)| *head);
     let response = answer(asked.map(|(request, _)| request));
     // However long it took to make.
@@ -135,7 +135,7 @@ fn talk(stream: &TcpStream, answer: &Answer) -> io::Result<()> {
     }
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
-        stream.set_write_timeout(Some(left(end)?))?;
+        stream.set_write_timeout(Some(time_left(end)?))?;
         let written = (&*stream).write(rest)?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
@@ -146,7 +146,7 @@ fn talk(stream: &TcpStream, answer: &Answer) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let mut sink = [0; 1024];
     for _ in 0..64 {
-        stream.set_read_timeout(Some(left(end)?))?;
+        stream.set_read_timeout(Some(time_left(end)?))?;
         if (&*stream).read(&mut sink)? == 0 {
             break;
         }
@@ -155,7 +155,7 @@ fn talk(stream: &TcpStream, answer: &Answer) -> io::Result<()> {
 }
 
 /// The time that is left; an error if none is.
-fn left(end: Instant) -> io::Result<Duration> {
+fn time_left(end: Instant) -> io::Result<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
@@ -164,11 +164,11 @@ fn left(end: Instant) -> io::Result<Duration> {
 }
 
 /// The request and whether it wants no body; or how it is refused.
-fn request(stream: &TcpStream, end: Instant) -> io::Result<Result<(Request, bool), Response>> {
+fn read_request(stream: &TcpStream, end: Instant) -> io::Result<Result<(Request, bool), Response>> {
     let mut buffer = [0; REQUEST_BYTES];
     let mut length = 0;
     loop {
-        stream.set_read_timeout(Some(left(end)?))?;
+        stream.set_read_timeout(Some(time_left(end)?))?;
         let read = (&*stream).read(&mut buffer[length..])?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -179,7 +179,7 @@ fn request(stream: &TcpStream, end: Instant) -> io::Result<Result<(Request, bool
         }
         if length == buffer.len() {
             let words = "this server takes requests of 8 KiB at most\n";
-            return Ok(Err(Response::words(
+            return Ok(Err(Response::plain_text(
                 "431 Request Header Fields Too Large",
                 words,
             )));
@@ -196,19 +196,24 @@ fn parse(bytes: &[u8]) -> Option<Result<(Request, bool), Response>> {
         Ok(httparse::Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => {
             let words = "this server takes 64 headers at most\n";
-            return Some(Err(Response::words(
+            return Some(Err(Response::plain_text(
                 "431 Request Header Fields Too Large",
                 words,
             )));
         }
-        Err(why) => return Some(Err(Response::words("400 Bad Request", format!("{why}\n")))),
+        Err(why) => {
+            return Some(Err(Response::plain_text(
+                "400 Bad Request",
+                format!("{why}\n"),
+            )));
+        }
     }
     let head = match parsed.method {
         Some("GET") => false,
         Some("HEAD") => true,
         _ => {
             let words = "only GET and HEAD are accepted\n";
-            return Some(Err(Response::words("405 Method Not Allowed", words)));
+            return Some(Err(Response::plain_text("405 Method Not Allowed", words)));
         }
     };
     let path = parsed.path.unwrap_or("/");

@@ -308,7 +308,7 @@ pub enum Event {
 }
 
 /// Words for the limit of each cgroup that an objective limits, up to the noun.
-fn allowance(others: usize, each_kib: Option<u64>, observing: bool) -> String {
+fn describe_allowance(others: usize, each_kib: Option<u64>, observing: bool) -> String {
     let may = if observing {
         "would be allowed"
     } else {
@@ -469,7 +469,7 @@ impl fmt::Display for Event {
                 others,
                 observing,
             } => {
-                let each = allowance(*others, *each_kib, *observing);
+                let each = describe_allowance(*others, *each_kib, *observing);
                 write!(f, "objective {objective}: {measured}: {each} dirty pages")
             }
             Event::Queue {
@@ -494,7 +494,7 @@ impl fmt::Display for Event {
                 others,
                 observing,
             } => {
-                let each = allowance(*others, *each_kib, *observing);
+                let each = describe_allowance(*others, *each_kib, *observing);
                 write!(
                     f,
                     "objective {objective}: {measured}: {each} pages under writeback"
@@ -576,7 +576,7 @@ impl Journal {
     }
 
     /// Writes the event to the log.
-    pub fn say(&self, event: &Event) {
+    pub fn log_event(&self, event: &Event) {
         let line = if self.json {
             serde_json::to_string(event).unwrap_or_else(|why| format!("{{\"error\":\"{why}\"}}"))
         } else {
@@ -596,7 +596,7 @@ pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
 #[cfg(test)]
 impl Said {
     /// Takes the text that was written since the last call.
-    pub(crate) fn take(&self) -> String {
+    pub(crate) fn take_text(&self) -> String {
         let said = std::mem::take(&mut *self.0.lock().expect("one at a time"));
         String::from_utf8(said).expect("text")
     }

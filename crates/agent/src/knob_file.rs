@@ -27,7 +27,7 @@ pub fn write(knob: Knob, directory: &Path, text: &str) -> io::Result<()> {
 }
 
 /// An error of the file, and what the module means by it.
-pub fn explain(knob: Knob, why: &io::Error) -> String {
+pub fn explain_error(knob: Knob, why: &io::Error) -> String {
     let means = match why.raw_os_error() {
         Some(nix::libc::EPERM) if knob == Knob::DirtyMin => {
             ": raising a floor takes CAP_SYS_RESOURCE in the initial user namespace"
@@ -49,9 +49,9 @@ mod tests {
     #[test]
     fn what_an_error_means_is_said() {
         let permission = io::Error::from_raw_os_error(nix::libc::EPERM);
-        assert!(explain(Knob::DirtyMin, &permission).contains("CAP_SYS_RESOURCE"));
-        assert!(!explain(Knob::DirtyBytes, &permission).contains("CAP_SYS_RESOURCE"));
+        assert!(explain_error(Knob::DirtyMin, &permission).contains("CAP_SYS_RESOURCE"));
+        assert!(!explain_error(Knob::DirtyBytes, &permission).contains("CAP_SYS_RESOURCE"));
         let busy = io::Error::from_raw_os_error(nix::libc::EBUSY);
-        assert!(explain(Knob::DirtyMin, &busy).contains("livepatch"));
+        assert!(explain_error(Knob::DirtyMin, &busy).contains("livepatch"));
     }
 }

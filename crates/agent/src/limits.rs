@@ -8,7 +8,7 @@
 
 use crate::journal::{Event, Journal};
 use crate::saved_limits::SavedLimits;
-use crate::tree::{Place, Tree};
+use crate::tree::{CgroupDir, Hierarchy};
 use knobs::PageSize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ impl Mode {
 
 /// Value that was found in place of the limit that was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundLimit {
     /// The value that was expected.
     Own,
     /// Another program's value, in the file's words.
@@ -58,13 +58,13 @@ pub enum Found {
 }
 
 /// Compares the limit's file with `pages`; no limit if `None`.
-pub fn look(limit: &str, directory: &Path, pages: Option<u64>) -> Found {
+pub fn compare_limit(limit: &str, directory: &Path, pages: Option<u64>) -> FoundLimit {
     let Ok(text) = fs::read_to_string(directory.join(limit)) else {
-        return Found::Gone;
+        return FoundLimit::Gone;
     };
     match text.trim() {
-        text if text == words(pages) => Found::Own,
-        text => Found::Foreign(text.into()),
+        text if text == limit_text(pages) => FoundLimit::Own,
+        text => FoundLimit::Foreign(text.into()),
     }
 }
 
@@ -79,16 +79,16 @@ fn write(limit: &str, directory: &Path, pages: Option<u64>) -> io::Result<()> {
         .truncate(true)
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(directory.join(limit))?;
-    file.write_all(format!("{}\n", words(pages)).as_bytes())
+    file.write_all(format!("{}\n", limit_text(pages)).as_bytes())
 }
 
-fn words(pages: Option<u64>) -> String {
-    pages.map_or(NONE.into(), |pages| bytes(pages).to_string())
+fn limit_text(pages: Option<u64>) -> String {
+    pages.map_or(NONE.into(), |pages| whole_page_bytes(pages).to_string())
 }
 
 /// The kernel keeps `memory.high` in its own pages: another number than whole ones would not read
 /// back, and be taken for another program's.
-fn bytes(pages: u64) -> u64 {
+fn whole_page_bytes(pages: u64) -> u64 {
     PageSize::running().limit_bytes(pages)
 }
 
@@ -98,23 +98,23 @@ fn bytes(pages: u64) -> u64 {
 /// What was found instead of `before`: nothing was written. Or why it cannot be.
 pub fn set(
     saved: &mut SavedLimits,
-    place: &Place,
+    place: &CgroupDir,
     before: Option<u64>,
     to: u64,
 ) -> Result<(), Refused> {
-    match look(saved.limit(), &place.directory, before) {
-        Found::Own => {}
+    match compare_limit(saved.limit(), &place.directory, before) {
+        FoundLimit::Own => {}
         other => {
-            saved.note(place, &[])?;
+            saved.note_values(place, &[])?;
             return Err(Refused::Found(other));
         }
     }
     let values: Vec<u64> = before
         .iter()
         .chain([&to])
-        .map(|pages| bytes(*pages))
+        .map(|pages| whole_page_bytes(*pages))
         .collect();
-    saved.note(place, &values)?;
+    saved.note_values(place, &values)?;
     write(saved.limit(), &place.directory, Some(to))?;
     Ok(())
 }
@@ -125,14 +125,14 @@ pub fn set(
 /// The cgroup, and why it could not be noted or written: for people.
 pub fn put_back(
     saved: &mut SavedLimits,
-    place: &Place,
+    place: &CgroupDir,
     pages: u64,
     journal: &Journal,
 ) -> Result<(), String> {
     let (cgroup, limit) = (place.path.clone(), saved.limit());
-    match lift(saved, place, pages) {
-        Ok(()) => journal.say(&Event::Unlimited { cgroup, limit }),
-        Err(Refused::Found(Found::Foreign(value))) => journal.say(&Event::LimitLeft {
+    match remove_limit(saved, place, pages) {
+        Ok(()) => journal.log_event(&Event::Unlimited { cgroup, limit }),
+        Err(Refused::Found(FoundLimit::Foreign(value))) => journal.log_event(&Event::LimitLeft {
             cgroup,
             limit,
             value,
@@ -143,14 +143,14 @@ pub fn put_back(
     Ok(())
 }
 
-fn lift(saved: &mut SavedLimits, place: &Place, pages: u64) -> Result<(), Refused> {
-    let found = look(saved.limit(), &place.directory, Some(pages));
-    if found == Found::Own {
+fn remove_limit(saved: &mut SavedLimits, place: &CgroupDir, pages: u64) -> Result<(), Refused> {
+    let found = compare_limit(saved.limit(), &place.directory, Some(pages));
+    if found == FoundLimit::Own {
         write(saved.limit(), &place.directory, None)?;
     }
-    saved.note(place, &[])?;
+    saved.note_values(place, &[])?;
     match found {
-        Found::Own => Ok(()),
+        FoundLimit::Own => Ok(()),
         other => Err(Refused::Found(other)),
     }
 }
@@ -159,7 +159,7 @@ fn lift(saved: &mut SavedLimits, place: &Place, pages: u64) -> Result<(), Refuse
 #[derive(Debug)]
 pub enum Refused {
     /// Another value is there.
-    Found(Found),
+    Found(FoundLimit),
     /// It could not be noted or written.
     Failed(anyhow::Error),
 }
@@ -167,7 +167,7 @@ pub enum Refused {
 impl From<io::Error> for Refused {
     fn from(why: io::Error) -> Refused {
         match why.kind() {
-            io::ErrorKind::NotFound => Refused::Found(Found::Gone),
+            io::ErrorKind::NotFound => Refused::Found(FoundLimit::Gone),
             _ => Refused::Failed(why.into()),
         }
     }
@@ -180,7 +180,7 @@ impl From<anyhow::Error> for Refused {
 }
 
 /// Puts back what an agent that was killed has left; what could not be, for people.
-pub fn take_over(mut saved: SavedLimits, tree: &Tree, journal: &Journal) -> Vec<String> {
+pub fn take_over(mut saved: SavedLimits, tree: &Hierarchy, journal: &Journal) -> Vec<String> {
     let mut failed = Vec::new();
     if saved.entries().next().is_none() {
         return failed;
@@ -202,12 +202,12 @@ pub fn take_over(mut saved: SavedLimits, tree: &Tree, journal: &Journal) -> Vec<
             .is_ok_and(|bytes| entry.values.contains(&bytes));
         let cgroup = place.path.clone();
         match is_own.then(|| write(limit, &place.directory, None)) {
-            Some(Ok(())) => journal.say(&Event::Unlimited { cgroup, limit }),
+            Some(Ok(())) => journal.log_event(&Event::Unlimited { cgroup, limit }),
             Some(Err(why)) => failed.push(format!(
                 "{cgroup}: {limit} cannot be put back to {NONE}: {why}"
             )),
             None if text == NONE => {}
-            None => journal.say(&Event::LimitLeft {
+            None => journal.log_event(&Event::LimitLeft {
                 cgroup,
                 limit,
                 value: text.into(),
@@ -230,7 +230,7 @@ mod tests {
 
     struct Cgroup {
         dir: tempfile::TempDir,
-        place: Place,
+        place: CgroupDir,
         saved: SavedLimits,
     }
 
@@ -239,7 +239,7 @@ mod tests {
         let directory = dir.path().join("a");
         fs::create_dir(&directory).expect("made");
         fs::write(directory.join(FILE), high).expect("written");
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let tree = Hierarchy::open(dir.path()).expect("a hierarchy");
         let mut place = None;
         tree.walk(&directory, |found| {
             place = Some(found.clone());
@@ -260,7 +260,7 @@ mod tests {
         /// As after SIGKILL: the next agent knows what is in the file.
         fn next_agent(&self) {
             let saved = SavedLimits::open(&self.dir.path().join("state"), FILE).expect("read");
-            let tree = Tree::at(self.dir.path()).expect("a hierarchy");
+            let tree = Hierarchy::open(self.dir.path()).expect("a hierarchy");
             let failed = take_over(saved, &tree, &journal());
             assert_eq!(failed, [""; 0]);
         }
@@ -281,7 +281,7 @@ mod tests {
     fn a_value_of_another_program_stays() {
         let mut of = cgroup("8192\n");
         let refused = set(&mut of.saved, &of.place, None, 10).expect_err("refused");
-        assert!(matches!(refused, Refused::Found(Found::Foreign(value)) if value == "8192"));
+        assert!(matches!(refused, Refused::Found(FoundLimit::Foreign(value)) if value == "8192"));
         let mut of = cgroup("max\n");
         set(&mut of.saved, &of.place, None, 10).expect("set");
         fs::write(of.place.directory.join(FILE), "4096\n").expect("written");
@@ -297,11 +297,13 @@ mod tests {
         assert_eq!(of.says(), "max\n");
         // Killed between the note and the write: the value before is known, too.
         set(&mut of.saved, &of.place, None, 10).expect("set");
-        of.saved.note(&of.place, &[40_960, 36_864]).expect("noted");
+        of.saved
+            .note_values(&of.place, &[40_960, 36_864])
+            .expect("noted");
         of.next_agent();
         assert_eq!(of.says(), "max\n");
         // Another program's value is not.
-        of.saved.note(&of.place, &[40_960]).expect("noted");
+        of.saved.note_values(&of.place, &[40_960]).expect("noted");
         fs::write(of.place.directory.join(FILE), "12288\n").expect("written");
         of.next_agent();
         assert_eq!(of.says(), "12288\n");

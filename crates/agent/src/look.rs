@@ -6,10 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Device, inode, size, time of the last change; nothing if it is not there.
-pub type Look = Option<(u64, u64, u64, i64, i64)>;
+pub type FileStamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// Reads the stamp of a file by `stat`.
-pub fn look(path: &Path) -> Look {
+pub fn read_stamp(path: &Path) -> FileStamp {
     let metadata = fs::metadata(path).ok()?;
     Some((
         metadata.dev(),

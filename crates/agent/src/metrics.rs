@@ -16,7 +16,7 @@ mod own;
 
 use crate::family::{Family, Newborn, open_metrics, plain_text};
 use crate::http::{Request, Response, wants_open_metrics};
-use crate::tree::{Place, Tree};
+use crate::tree::{CgroupDir, Hierarchy};
 use glob::Pattern;
 use observe::read::host::stack;
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ pub struct Published {
 pub struct Exporter {
     /// The machine's root directory.
     root: PathBuf,
-    tree: Tree,
+    tree: Hierarchy,
     shown: Shown,
     published: Mutex<Published>,
     last: Mutex<Option<(Instant, String)>>,
@@ -64,7 +64,7 @@ pub struct Exporter {
 
 impl Exporter {
     /// Metrics of the machine below `root`.
-    pub fn new(root: PathBuf, tree: Tree, shown: Shown) -> Exporter {
+    pub fn new(root: PathBuf, tree: Hierarchy, shown: Shown) -> Exporter {
         Exporter {
             root,
             tree,
@@ -79,7 +79,7 @@ impl Exporter {
     }
 
     /// Takes what the agent's parts say from now on.
-    pub fn publish(&self, published: Published) {
+    pub fn store_published(&self, published: Published) {
         *self
             .published
             .lock()
@@ -87,13 +87,13 @@ impl Exporter {
     }
 
     /// Answers a request, and counts it.
-    pub fn answer(&self, asked: Result<Request, Response>) -> Response {
+    pub fn answer_request(&self, asked: Result<Request, Response>) -> Response {
         let response = asked.map_or_else(
             |refused| refused,
             |request| match request.path.as_str() {
-                "/metrics" => self.scrape(wants_open_metrics(&request.accept)),
-                "/" => Response::words("200 OK", "weir agent: metrics are at /metrics\n"),
-                _ => Response::words("404 Not Found", "not found: expected / or /metrics\n"),
+                "/metrics" => self.answer_scrape(wants_open_metrics(&request.accept)),
+                "/" => Response::plain_text("200 OK", "weir agent: metrics are at /metrics\n"),
+                _ => Response::plain_text("404 Not Found", "not found: expected / or /metrics\n"),
             },
         );
         let count = if response.status.starts_with("200") {
@@ -105,10 +105,12 @@ impl Exporter {
         response
     }
 
-    fn scrape(&self, open: bool) -> Response {
-        let text = match self.text() {
+    fn answer_scrape(&self, open: bool) -> Response {
+        let text = match self.scrape_text() {
             Ok(text) => text,
-            Err(why) => return Response::words("500 Internal Server Error", format!("{why}\n")),
+            Err(why) => {
+                return Response::plain_text("500 Internal Server Error", format!("{why}\n"));
+            }
         };
         if open {
             Response {
@@ -125,17 +127,17 @@ impl Exporter {
         }
     }
 
-    fn text(&self) -> Result<String, std::fmt::Error> {
+    fn scrape_text(&self) -> Result<String, std::fmt::Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok(text.clone());
         }
         let began = Instant::now();
-        let mut families = self.gather();
+        let mut families = self.gather_families();
         let mut newborn = self.newborn.lock().unwrap_or_else(PoisonError::into_inner);
         newborn.hold_at_zero(&mut families, began, AT_ZERO);
         self.own.note_scrape(began.elapsed());
-        families.extend(self.own.families());
+        families.extend(self.own.agent_families());
         let requests = [("answered", &self.answered), ("refused", &self.refused)];
         let mut family =
             Family::counter("weir_agent_http_requests", "Requests, by how they ended.");
@@ -148,7 +150,7 @@ impl Exporter {
         Ok(text)
     }
 
-    fn gather(&self) -> Vec<Family> {
+    fn gather_families(&self) -> Vec<Family> {
         let (mut families, kept) = {
             let published = self
                 .published
@@ -161,10 +163,10 @@ impl Exporter {
                 .collect();
             (families, published.kept.clone())
         };
-        families.extend(host::families(&self.root));
-        families.extend(module::families(&self.root));
-        let (places, left_out) = self.choose(&kept);
-        families.extend(cgroups::families(&places, &stack(&self.root)));
+        families.extend(host::host_families(&self.root));
+        families.extend(module::module_families(&self.root));
+        let (places, left_out) = self.choose_cgroups(&kept);
+        families.extend(cgroups::cgroup_families(&places, &stack(&self.root)));
         families.push(
             Family::gauge("weir_cgroups_shown", "Cgroups that have metrics here.")
                 .with(places.len() as u64),
@@ -180,20 +182,20 @@ impl Exporter {
     }
 
     /// The cgroups that are shown, and how many more would be.
-    fn choose(&self, kept: &BTreeSet<PathBuf>) -> (Vec<Place>, usize) {
+    fn choose_cgroups(&self, kept: &BTreeSet<PathBuf>) -> (Vec<CgroupDir>, usize) {
         let mut places = Vec::new();
         self.tree.walk(self.tree.root(), |place| {
             let only = &self.shown.only;
             if only.is_empty()
                 || only
                     .iter()
-                    .any(|glob| crate::globs::matches(glob, &place.path))
+                    .any(|glob| crate::globs::matches_path(glob, &place.path))
             {
                 places.push(place.clone());
             }
             true
         });
-        let rank = |place: &Place| {
+        let rank = |place: &CgroupDir| {
             let depth = place.path.trim_end_matches('/').matches('/').count();
             (!kept.contains(&place.directory), depth)
         };

@@ -18,8 +18,8 @@
 //! (`queues`), and for ceilings, which it keeps by `memory.high`, where that does not do.
 //!
 //! Only a limit of `max` is ever replaced; one that another program writes meanwhile is left to
-//! that program. What is set is noted in a file first ([`crate::saved_limits`]), so that the next agent
-//! puts it back if this one is killed.
+//! that program. What is set is noted in a file first ([`crate::saved_limits`]), so that the next
+//! agent puts it back if this one is killed.
 
 mod applied;
 mod holders;
@@ -30,7 +30,7 @@ pub mod settings;
 mod status;
 mod windows;
 
-use crate::asked::Asked;
+use crate::asked::RequestedLimits;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
@@ -38,11 +38,11 @@ use crate::limits::{self, Mode};
 use crate::saved_limits::SavedLimits;
 use crate::stock_section as stock;
 use crate::thread::Running;
-use crate::tree::Tree;
-use keeper::Keeper;
+use crate::tree::Hierarchy;
+use keeper::ObjectiveKeeper;
 use knobs::Knob;
-use settings::Settings;
-use status::Status;
+use settings::ObjectiveSettings;
+use status::ObjectiveStatus;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -57,35 +57,35 @@ const LIMITS: [(Knob, &str); 2] = [
 
 /// The part of the agent that keeps objectives.
 pub struct Objectives {
-    tree: Tree,
-    settings: Rc<RefCell<Vec<Settings>>>,
+    tree: Hierarchy,
+    settings: Rc<RefCell<Vec<ObjectiveSettings>>>,
     /// As they were when the thread began.
-    used: Vec<Settings>,
+    used: Vec<ObjectiveSettings>,
     /// `true` in stock mode, in which ceilings are requested of this instead of written.
-    stock: (Rc<RefCell<stock::Settings>>, Asked),
+    stock: (Rc<RefCell<stock::StockSettings>>, RequestedLimits),
     used_stock: bool,
     directory: PathBuf,
     journal: Journal,
     running: Option<Running>,
-    status: Arc<Mutex<Status>>,
+    status: Arc<Mutex<ObjectiveStatus>>,
 }
 
 impl Objectives {
     /// Puts back what an agent that was killed has left; does nothing else before its first tick.
     pub fn new(
-        tree: Tree,
-        settings: Rc<RefCell<Vec<Settings>>>,
-        stock: (Rc<RefCell<stock::Settings>>, Asked),
+        tree: Hierarchy,
+        settings: Rc<RefCell<Vec<ObjectiveSettings>>>,
+        stock: (Rc<RefCell<stock::StockSettings>>, RequestedLimits),
         directory: &Path,
         journal: Journal,
     ) -> Objectives {
         for limit in LIMITS {
-            let failed = match saved(directory, limit) {
+            let failed = match open_saved_limits(directory, limit) {
                 Ok(saved) => limits::take_over(saved, &tree, &journal),
                 Err(why) => vec![format!("{why:#}")],
             };
             for why in failed {
-                journal.say(&Event::Objective { why });
+                journal.log_event(&Event::Objective { why });
             }
         }
         Objectives {
@@ -102,12 +102,12 @@ impl Objectives {
     }
 
     fn start(&self) -> anyhow::Result<Running> {
-        let keeper = Keeper::new(
+        let keeper = ObjectiveKeeper::new(
             self.tree.clone(),
             &self.used,
             (
-                saved(&self.directory, LIMITS[0])?,
-                saved(&self.directory, LIMITS[1])?,
+                open_saved_limits(&self.directory, LIMITS[0])?,
+                open_saved_limits(&self.directory, LIMITS[1])?,
             ),
             self.used_stock.then(|| self.stock.1.clone()),
             self.journal.clone(),
@@ -119,12 +119,12 @@ impl Objectives {
     }
 }
 
-fn saved(directory: &Path, (knob, file): (Knob, &str)) -> anyhow::Result<SavedLimits> {
+fn open_saved_limits(directory: &Path, (knob, file): (Knob, &str)) -> anyhow::Result<SavedLimits> {
     SavedLimits::open(&directory.join(file), knob.file())
 }
 
 impl Controller for Objectives {
-    fn tick(&mut self) {
+    fn on_tick(&mut self) {
         let is_stock = self.stock.0.borrow().is_stock();
         if *self.settings.borrow() == self.used && is_stock == self.used_stock {
             return;
@@ -137,17 +137,17 @@ impl Controller for Objectives {
         }
         match self.start() {
             Ok(running) => self.running = Some(running),
-            Err(why) => self.journal.say(&Event::Objective {
+            Err(why) => self.journal.log_event(&Event::Objective {
                 why: format!("{why:#}"),
             }),
         }
     }
 
-    fn families(&self) -> Arc<[Family]> {
+    fn metric_families(&self) -> Arc<[Family]> {
         if self.running.is_none() {
             return Arc::default();
         }
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        status.families()
+        status.to_families()
     }
 }

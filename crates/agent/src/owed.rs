@@ -14,7 +14,7 @@ mod account;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
-use crate::tree::Tree;
+use crate::tree::Hierarchy;
 use account::Account;
 use observe::losses::Losses;
 use observe::owed::{Flows, owed};
@@ -26,16 +26,16 @@ use std::thread::JoinHandle;
 /// The part of the agent that counts who owes whom.
 pub struct Stalls {
     account: Arc<Mutex<Account>>,
-    running: Option<Running>,
+    running: Option<LossThread>,
 }
 
 /// A thread at work. Dropped, it ends, within half a second.
-struct Running {
+struct LossThread {
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Running {
+impl Drop for LossThread {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -47,7 +47,7 @@ impl Drop for Running {
 
 impl Stalls {
     /// Begins to look, at the running machine alone; `most` series at most, none if it is 0.
-    pub fn new(root: &Path, tree: &Tree, most: usize, journal: &Journal) -> Stalls {
+    pub fn new(root: &Path, tree: &Hierarchy, most: usize, journal: &Journal) -> Stalls {
         let account = Arc::new(Mutex::new(Account::new(root, tree.root(), most)));
         let running = (most > 0 && root == Path::new("/"))
             .then(|| start(Arc::clone(&account), journal.clone()))
@@ -56,8 +56,8 @@ impl Stalls {
     }
 }
 
-fn start(account: Arc<Mutex<Account>>, journal: Journal) -> Option<Running> {
-    let complain = |why: String| journal.say(&Event::Stalls { why });
+fn start(account: Arc<Mutex<Account>>, journal: Journal) -> Option<LossThread> {
+    let complain = |why: String| journal.log_event(&Event::Stalls { why });
     let losses = match Losses::start() {
         Ok(losses) => losses,
         Err(why) => {
@@ -73,9 +73,9 @@ fn start(account: Arc<Mutex<Account>>, journal: Journal) -> Option<Running> {
     let said = journal.clone();
     let thread = std::thread::Builder::new()
         .name("stalls".into())
-        .spawn(move || look(losses, &account, &ended, &said));
+        .spawn(move || follow_losses(losses, &account, &ended, &said));
     match thread {
-        Ok(thread) => Some(Running {
+        Ok(thread) => Some(LossThread {
             end,
             thread: Some(thread),
         }),
@@ -86,13 +86,18 @@ fn start(account: Arc<Mutex<Account>>, journal: Journal) -> Option<Running> {
     }
 }
 
-fn look(mut losses: Losses, account: &Mutex<Account>, ended: &AtomicBool, journal: &Journal) {
+fn follow_losses(
+    mut losses: Losses,
+    account: &Mutex<Account>,
+    ended: &AtomicBool,
+    journal: &Journal,
+) {
     let mut flows = Flows::default();
     while !ended.load(Ordering::Relaxed) {
         let seen = match losses.wait() {
             Ok(seen) => seen,
             Err(why) => {
-                return journal.say(&Event::Stalls {
+                return journal.log_event(&Event::Stalls {
                     why: format!("{why:#}"),
                 });
             }
@@ -105,19 +110,19 @@ fn look(mut losses: Losses, account: &Mutex<Account>, ended: &AtomicBool, journa
         if let (Some(seen), Some(owed)) = (seen, owed) {
             account.add(&owed, seen.lost);
         }
-        account.looked(observe::losses::cpu_time());
+        account.set_cpu_time(observe::losses::cpu_time());
     }
 }
 
 impl Controller for Stalls {
-    fn tick(&mut self) {}
+    fn on_tick(&mut self) {}
 
-    fn families(&self) -> Arc<[Family]> {
+    fn metric_families(&self) -> Arc<[Family]> {
         if self.running.is_none() {
             return Arc::default();
         }
         let account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
-        account.families()
+        account.to_families()
     }
 }
 

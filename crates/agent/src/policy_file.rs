@@ -5,7 +5,7 @@
 //! copy that is not done yet would be half a policy. However it was changed (written over, renamed
 //! over, a link pointed elsewhere), it shows in what `stat` says.
 
-use crate::look::{Look, look};
+use crate::look::{FileStamp, read_stamp};
 use crate::rules::Rules;
 use config::problem::Problems;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ pub struct PolicyFile {
     /// A file with rules for pods, which weir-nri writes.
     pods: Option<PathBuf>,
     /// The files' stamps when they were last read.
-    read: [Look; 2],
+    read: [FileStamp; 2],
     /// The file at the last tick.
-    seen: [Look; 2],
+    seen: [FileStamp; 2],
 }
 
 impl PolicyFile {
@@ -42,18 +42,21 @@ impl PolicyFile {
     /// # Errors
     /// All that is wrong with it.
     pub fn read(&mut self) -> Result<Rules, Problems> {
-        self.seen = self.looks();
+        self.seen = self.read_stamps();
         self.read = self.seen;
         Rules::load(&self.path, self.pods.as_deref())
     }
 
-    fn looks(&self) -> [Look; 2] {
-        [look(&self.path), self.pods.as_deref().and_then(look)]
+    fn read_stamps(&self) -> [FileStamp; 2] {
+        [
+            read_stamp(&self.path),
+            self.pods.as_deref().and_then(read_stamp),
+        ]
     }
 
     /// Reads it if it has changed and come to rest.
-    pub fn tick(&mut self) -> Option<Result<Rules, Problems>> {
-        let now = self.looks();
+    pub fn reread_if_changed(&mut self) -> Option<Result<Rules, Problems>> {
+        let now = self.read_stamps();
         let rests = now == self.seen;
         self.seen = now;
         (rests && now != self.read).then(|| self.read())
@@ -71,26 +74,29 @@ mod tests {
         let path = dir.path().join("agent.toml");
         fs::write(&path, "").expect("written");
         let (mut file, rules) = PolicyFile::open(&path, None).expect("no rules");
-        assert!(rules.is_empty() && file.tick().is_none());
+        assert!(rules.is_empty() && file.reread_if_changed().is_none());
 
         let rule = "[[rule]]\ncgroup = \"/a\"\nset = { \"memory.dirty_min\" = 1 }\n";
         fs::write(&path, &rule[..20]).expect("written");
-        assert!(file.tick().is_none(), "just changed");
+        assert!(file.reread_if_changed().is_none(), "just changed");
         fs::write(&path, rule).expect("written");
-        assert!(file.tick().is_none(), "changed again");
-        let rules = file.tick().expect("rests").expect("valid");
+        assert!(file.reread_if_changed().is_none(), "changed again");
+        let rules = file.reread_if_changed().expect("rests").expect("valid");
         assert_eq!(rules.len(), 1);
-        assert!(file.tick().is_none(), "read once");
+        assert!(file.reread_if_changed().is_none(), "read once");
 
         fs::remove_file(&path).expect("removed");
-        assert!(file.tick().is_none());
-        assert!(file.tick().expect("rests").is_err(), "gone is refused");
-        assert!(file.tick().is_none());
+        assert!(file.reread_if_changed().is_none());
+        assert!(
+            file.reread_if_changed().expect("rests").is_err(),
+            "gone is refused"
+        );
+        assert!(file.reread_if_changed().is_none());
 
         fs::write(dir.path().join("new"), rule).expect("written");
         fs::rename(dir.path().join("new"), &path).expect("renamed");
-        assert!(file.tick().is_none());
-        assert!(file.tick().expect("rests").is_ok());
+        assert!(file.reread_if_changed().is_none());
+        assert!(file.reread_if_changed().expect("rests").is_ok());
     }
 
     #[test]
@@ -100,19 +106,30 @@ mod tests {
         let rule = "[[rule]]\ncgroup = \"/pod\"\nset = { \"memory.writeback_bytes\" = \"10ms\" }\n";
         fs::write(&path, "").expect("written");
         let (mut file, rules) = PolicyFile::open(&path, Some(&pods)).expect("no rules");
-        assert!(rules.is_empty() && file.tick().is_none());
+        assert!(rules.is_empty() && file.reread_if_changed().is_none());
         fs::write(&pods, rule).expect("written");
-        assert!(file.tick().is_none());
-        assert_eq!(file.tick().expect("rests").expect("valid").len(), 1);
+        assert!(file.reread_if_changed().is_none());
+        assert_eq!(
+            file.reread_if_changed()
+                .expect("rests")
+                .expect("valid")
+                .len(),
+            1
+        );
         fs::write(&pods, "[tier]\n").expect("written");
-        assert!(file.tick().is_none());
+        assert!(file.reread_if_changed().is_none());
         let why = file
-            .tick()
+            .reread_if_changed()
             .expect("rests")
             .expect_err("no section for pods");
         assert!(why.to_string().contains("pods.toml"), "{why}");
         fs::remove_file(&pods).expect("removed");
-        assert!(file.tick().is_none());
-        assert!(file.tick().expect("rests").expect("valid").is_empty());
+        assert!(file.reread_if_changed().is_none());
+        assert!(
+            file.reread_if_changed()
+                .expect("rests")
+                .expect("valid")
+                .is_empty()
+        );
     }
 }

@@ -2,10 +2,10 @@
 //! What a policy would do on this host, for `weir agent --check`: which cgroups its rules match, what
 //! would be written, and what is valid and yet does nothing.
 
-use crate::globs::matches;
+use crate::globs::matches_path;
 use crate::rules::Rules;
-use crate::setting::{Setting, Unit};
-use crate::tree::{Place, Tree};
+use crate::setting::{Setting, SettingUnit};
+use crate::tree::{CgroupDir, Hierarchy};
 use glob::Pattern;
 use knobs::{Knob, PageSize};
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub struct Preview {
 }
 
 /// Of a policy on the host with this hierarchy; without one only what the policy itself shows.
-pub fn preview(rules: &Rules, tree: Option<&Tree>) -> Preview {
+pub fn preview_policy(rules: &Rules, tree: Option<&Hierarchy>) -> Preview {
     let mut places = Vec::new();
     if let Some(tree) = tree {
         tree.walk(tree.root(), |place| {
@@ -74,11 +74,15 @@ pub fn preview(rules: &Rules, tree: Option<&Tree>) -> Preview {
 }
 
 impl Preview {
-    fn look_at_rules(&mut self, rules: &Rules, places: &[Place]) {
-        for rule in rules.each() {
-            let globs = shown(&rule.cgroups);
-            let is_of = |place: &&Place| rule.cgroups.iter().any(|glob| matches(glob, &place.path));
-            let found: Vec<&Place> = places.iter().filter(is_of).collect();
+    fn look_at_rules(&mut self, rules: &Rules, places: &[CgroupDir]) {
+        for rule in rules.all_rules() {
+            let globs = join_globs(&rule.cgroups);
+            let is_of = |place: &&CgroupDir| {
+                rule.cgroups
+                    .iter()
+                    .any(|glob| matches_path(glob, &place.path))
+            };
+            let found: Vec<&CgroupDir> = places.iter().filter(is_of).collect();
             let delegated = match rule.delegated {
                 true => 0,
                 false => found.iter().filter(|place| place.delegated).count(),
@@ -101,10 +105,10 @@ impl Preview {
         }
     }
 
-    fn look_at_objectives(&mut self, rules: &Rules, places: &[Place]) {
+    fn look_at_objectives(&mut self, rules: &Rules, places: &[CgroupDir]) {
         for (index, objective) in (1..).zip(&rules.objectives) {
             let by = format!("objective {index}, {}", objective.bound.name());
-            for glob in objective.limits() {
+            for glob in objective.limit_globs() {
                 // A glob on exactly these cgroups matches itself.
                 if objective.is_of(glob.as_str()) {
                     self.warnings.push(format!(
@@ -118,7 +122,7 @@ impl Preview {
             };
             self.matched.push(Matched {
                 by,
-                globs: objective.measured(),
+                globs: objective.measured_globs(),
                 cgroups: count(&|path| objective.is_its(path)),
                 delegated: 0,
                 limited: Some(count(&|path| objective.may_limit(path))),
@@ -130,7 +134,7 @@ impl Preview {
     fn floors_above_ceilings(&mut self, of: &str, set: &BTreeMap<Knob, Setting>) {
         let bytes = |knob| {
             let setting: &Setting = set.get(&knob)?;
-            (setting.unit == Unit::Knob).then_some(setting.value)
+            (setting.unit == SettingUnit::Knob).then_some(setting.value)
         };
         if let (Some(floor), Some(ceiling)) = (bytes(Knob::DirtyMin), bytes(Knob::DirtyBytes)) {
             if floor > ceiling {
@@ -141,13 +145,13 @@ impl Preview {
         }
     }
 
-    fn look_at_files(&mut self, rules: &Rules, tree: &Tree, places: &[Place]) {
+    fn look_at_files(&mut self, rules: &Rules, tree: &Hierarchy, places: &[CgroupDir]) {
         for place in places {
             let memory_max = || tree.memory_max(&place.directory);
-            let wanted = rules.wanted(&place.path, place.delegated);
+            let wanted = rules.settings_for(&place.path, place.delegated);
             let wanted: BTreeMap<Knob, Setting> = wanted
                 .into_iter()
-                .filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)))
+                .filter_map(|(knob, setting)| Some((knob, setting.resolve_percent(memory_max)?)))
                 .collect();
             let lines: BTreeMap<String, ()> = wanted
                 .values()
@@ -181,7 +185,7 @@ impl Preview {
     }
 }
 
-fn shown(globs: &[Pattern]) -> String {
+fn join_globs(globs: &[Pattern]) -> String {
     let globs: Vec<&str> = globs.iter().map(Pattern::as_str).collect();
     globs.join(" ")
 }
@@ -197,8 +201,8 @@ mod tests {
         fs::write(file, text).expect("written");
     }
 
-    fn of(text: &str, tree: Option<&Tree>) -> Preview {
-        preview(&Rules::parse("agent.toml", text).expect("valid"), tree)
+    fn of(text: &str, tree: Option<&Hierarchy>) -> Preview {
+        preview_policy(&Rules::parse("agent.toml", text).expect("valid"), tree)
     }
 
     #[test]
@@ -213,7 +217,7 @@ mod tests {
         ] {
             write(dir.path(), file, text);
         }
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let tree = Hierarchy::open(dir.path()).expect("a hierarchy");
         let text = "[[rule]]\ncgroup = [\"/db\", \"/none\"]\n\
                     set = { \"memory.dirty_min\" = \"16M\", \"memory.dirty_bytes\" = \"64M\" }\n\
                     [[rule]]\ncgroup = \"/web\"\n\
@@ -273,7 +277,7 @@ mod tests {
     fn two_rules_together_may_put_a_floor_above_a_ceiling() {
         let dir = tempfile::tempdir().expect("made");
         write(dir.path(), "db/memory.stat", "");
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let tree = Hierarchy::open(dir.path()).expect("a hierarchy");
         let text = "[[rule]]\ncgroup = \"/*\"\nset = { \"memory.dirty_bytes\" = \"16M\" }\n\
                     [[rule]]\ncgroup = \"/db\"\nset = { \"memory.dirty_min\" = \"64M\" }\n";
         let seen = of(text, Some(&tree));

@@ -36,10 +36,10 @@ use crate::journal::{Event, Journal};
 use crate::limits::{self, Mode};
 use crate::saved_limits::SavedLimits;
 use crate::thread::Running;
-use crate::tree::Tree;
-use keeper::Keeper;
-use settings::Settings;
-use status::Status;
+use crate::tree::Hierarchy;
+use keeper::ReclaimKeeper;
+use settings::ReclaimSettings;
+use status::ReclaimStatus;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -53,22 +53,22 @@ const LIMIT: &str = "memory.high";
 /// The part of the agent that limits allocators.
 pub struct Reclaim {
     root: PathBuf,
-    tree: Tree,
-    settings: Rc<RefCell<Settings>>,
+    tree: Hierarchy,
+    settings: Rc<RefCell<ReclaimSettings>>,
     /// As they were when the thread began.
-    used: Settings,
+    used: ReclaimSettings,
     state: PathBuf,
     journal: Journal,
     running: Option<Running>,
-    status: Arc<Mutex<Status>>,
+    status: Arc<Mutex<ReclaimStatus>>,
 }
 
 impl Reclaim {
     /// Puts back what an agent that was killed has left; does nothing else before its first tick.
     pub fn new(
         root: &Path,
-        tree: Tree,
-        settings: Rc<RefCell<Settings>>,
+        tree: Hierarchy,
+        settings: Rc<RefCell<ReclaimSettings>>,
         directory: &Path,
         journal: Journal,
     ) -> Reclaim {
@@ -78,13 +78,13 @@ impl Reclaim {
             Err(why) => vec![format!("{why:#}")],
         };
         for why in failed {
-            journal.say(&Event::Reclaim { why });
+            journal.log_event(&Event::Reclaim { why });
         }
         Reclaim {
             root: root.into(),
             tree,
             settings,
-            used: Settings::default(),
+            used: ReclaimSettings::default(),
             state,
             journal,
             running: None,
@@ -93,8 +93,8 @@ impl Reclaim {
     }
 
     fn start(&self) -> anyhow::Result<Running> {
-        let keeper = Keeper::new(
-            host::Host::at(&self.root),
+        let keeper = ReclaimKeeper::new(
+            host::HostMemory::at_root(&self.root),
             self.tree.clone(),
             self.used.clone(),
             SavedLimits::open(&self.state, LIMIT)?,
@@ -106,7 +106,7 @@ impl Reclaim {
 }
 
 impl Controller for Reclaim {
-    fn tick(&mut self) {
+    fn on_tick(&mut self) {
         if *self.settings.borrow() == self.used {
             return;
         }
@@ -117,17 +117,17 @@ impl Controller for Reclaim {
         }
         match self.start() {
             Ok(running) => self.running = Some(running),
-            Err(why) => self.journal.say(&Event::Reclaim {
+            Err(why) => self.journal.log_event(&Event::Reclaim {
                 why: format!("{why:#}"),
             }),
         }
     }
 
-    fn families(&self) -> Arc<[Family]> {
+    fn metric_families(&self) -> Arc<[Family]> {
         if self.running.is_none() {
             return Arc::default();
         }
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        status.families()
+        status.to_families()
     }
 }

@@ -9,14 +9,14 @@ use crate::journal::{Event, Journal};
 use crate::knob_file;
 use crate::requests::Requests;
 use crate::rules::Rules;
-use crate::saved_values::{Entry, SavedValues};
-use crate::seconds::Seconds;
+use crate::saved_values::{SavedValue, SavedValues};
+use crate::seconds::DrainRates;
 use crate::setting::{Origin, Setting};
-use crate::standing::{Standing, Standings};
-use crate::step::{Step, step};
-use crate::tree::{Place, Tree};
-use crate::wanted::wanted;
-use crate::watch::{Heard, Watch};
+use crate::standing::{KnobState, KnobStates};
+use crate::step::{Step, next_step};
+use crate::tree::{CgroupDir, Hierarchy};
+use crate::wanted::desired_settings;
+use crate::watch::{CgroupWatch, WatchEvents};
 use knobs::Knob;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 /// Counts of what was done since the start, and of the knobs' states.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counts {
+pub struct ReconcilerCounts {
     /// Cgroups that the last scan found.
     pub cgroups: u64,
     /// Scans of everything.
@@ -44,44 +44,44 @@ pub struct Counts {
 }
 
 /// A write that is to be done.
-struct Change {
-    place: Place,
+struct KnobChange {
+    place: CgroupDir,
     knob: Knob,
     from: String,
     to: String,
     /// The value's origin; none to put back what was there before.
     origin: Option<Origin>,
     /// The saved values' entry before.
-    before: Option<Entry>,
+    before: Option<SavedValue>,
 }
 
 /// Keeps the knobs of one hierarchy.
 pub struct Reconciler {
-    tree: Tree,
+    tree: Hierarchy,
     rules: Rules,
     requests: Requests,
     saved: SavedValues,
-    watch: Option<Watch>,
+    watch: Option<CgroupWatch>,
     journal: Journal,
-    standings: Standings,
-    seconds: Seconds,
+    standings: KnobStates,
+    seconds: DrainRates,
     said_waiting: bool,
     said_forgetful: bool,
-    counts: Counts,
+    counts: ReconcilerCounts,
 }
 
 impl Reconciler {
     /// Nothing is done before the first scan.
     pub fn new(
-        tree: Tree,
+        tree: Hierarchy,
         rules: Rules,
         requests: Requests,
         saved: SavedValues,
         journal: Journal,
     ) -> Reconciler {
-        let watch = Watch::new()
+        let watch = CgroupWatch::new()
             .map_err(|why| {
-                journal.say(&Event::Deaf {
+                journal.log_event(&Event::Deaf {
                     why: format!("no inotify: {why}"),
                 })
             })
@@ -93,11 +93,11 @@ impl Reconciler {
             saved,
             watch,
             journal,
-            standings: Standings::default(),
-            seconds: Seconds::default(),
+            standings: KnobStates::default(),
+            seconds: DrainRates::default(),
             said_waiting: false,
             said_forgetful: false,
-            counts: Counts::default(),
+            counts: ReconcilerCounts::default(),
         }
     }
 
@@ -112,32 +112,32 @@ impl Reconciler {
     }
 
     /// The watch that it listens to, if it does.
-    pub fn watch(&self) -> Option<&Watch> {
+    pub fn watch(&self) -> Option<&CgroupWatch> {
         self.watch.as_ref()
     }
 
     /// Counts so far, with the knobs' states now.
-    pub fn counts(&self) -> Counts {
-        let number = |wanted: fn(&Standing) -> bool| self.standings.count(wanted).0 as u64;
-        Counts {
+    pub fn counts(&self) -> ReconcilerCounts {
+        let number = |wanted: fn(&KnobState) -> bool| self.standings.count_states(wanted).0 as u64;
+        ReconcilerCounts {
             watched: self.watch.as_ref().map_or(0, |watch| watch.len() as u64),
-            set: number(|standing| *standing == Standing::Set),
-            waiting: number(|standing| *standing == Standing::Waiting),
-            failing: number(|standing| matches!(standing, Standing::Failing(_))),
+            set: number(|standing| *standing == KnobState::InEffect),
+            waiting: number(|standing| *standing == KnobState::Waiting),
+            failing: number(|standing| matches!(standing, KnobState::Failing(_))),
             ..self.counts.clone()
         }
     }
 
     /// Directories of the cgroups that rules name.
-    pub fn kept(&self) -> Vec<PathBuf> {
-        self.standings.directories()
+    pub fn kept_directories(&self) -> Vec<PathBuf> {
+        self.standings.cgroup_directories()
     }
 
     /// Puts other rules in effect.
-    pub fn follow(&mut self, rules: Rules) {
-        self.requests.follow(rules.requests);
+    pub fn follow_rules(&mut self, rules: Rules) {
+        self.requests.follow_settings(rules.requests);
         self.rules = rules;
-        self.scan();
+        self.scan_all();
     }
 
     /// Returns whether a scan is due before its time: systemd has read its units again.
@@ -146,55 +146,56 @@ impl Reconciler {
     }
 
     /// Looks at everything.
-    pub fn scan(&mut self) {
+    pub fn scan_all(&mut self) {
         let root = self.tree.root().to_path_buf();
-        let places = self.visit(&root);
+        let places = self.visit_subtree(&root);
         let there: BTreeSet<(u64, &str)> = places
             .iter()
             .map(|place| (place.inode, place.path.as_str()))
             .collect();
         self.saved
-            .retain(|inode, path| there.contains(&(inode, path)));
+            .retain_entries(|inode, path| there.contains(&(inode, path)));
         let inodes: BTreeSet<u64> = places.iter().map(|place| place.inode).collect();
-        self.requests.retain(|inode| inodes.contains(&inode));
-        self.seconds.retain(|inode| inodes.contains(&inode));
+        self.requests
+            .retain_cgroups(|inode| inodes.contains(&inode));
+        self.seconds.retain_cgroups(|inode| inodes.contains(&inode));
         self.save();
         let directories: BTreeSet<&Path> = places.iter().map(|p| p.directory.as_path()).collect();
         self.standings
-            .retain(|directory| directories.contains(directory.as_path()));
+            .retain_directories(|directory| directories.contains(directory.as_path()));
         self.say_waiting();
         self.counts.cgroups = places.len() as u64;
         self.counts.scans += 1;
     }
 
     /// Looks at cgroups that were heard of.
-    pub fn listen(&mut self) {
-        let heard = match self.watch.as_mut().map(Watch::heard) {
+    pub fn visit_new_cgroups(&mut self) {
+        let heard = match self.watch.as_mut().map(CgroupWatch::read_events) {
             None => return,
             Some(Ok(heard)) => heard,
             Some(Err(why)) => {
-                self.deaf(&format!("inotify: {why}"));
+                self.stop_listening(&format!("inotify: {why}"));
                 return;
             }
         };
-        let Heard { made, lost, .. } = heard;
+        let WatchEvents { made, lost, .. } = heard;
         if lost {
-            self.scan();
+            self.scan_all();
             return;
         }
         for directory in made {
-            self.visit(&directory);
+            self.visit_subtree(&directory);
         }
     }
 
     /// Tries again what could not be done, and follows what changes by itself.
-    pub fn retry(&mut self) {
-        for directory in self.seconds.directories() {
+    pub fn retry_failed(&mut self) {
+        for directory in self.seconds.tracked_directories() {
             self.visit_one(&directory);
         }
-        for (directory, tries) in self.standings.due() {
+        for (directory, tries) in self.standings.take_due() {
             self.visit_one(&directory);
-            self.standings.tried(&directory, tries);
+            self.standings.note_try(&directory, tries);
         }
         self.say_waiting();
     }
@@ -206,11 +207,11 @@ impl Reconciler {
             found = Some(place.clone());
             false
         });
-        self.settle(found.as_slice());
+        self.settle_knobs(found.as_slice());
     }
 
     /// Looks at a cgroup and all below it, which it returns.
-    fn visit(&mut self, directory: &Path) -> Vec<Place> {
+    fn visit_subtree(&mut self, directory: &Path) -> Vec<CgroupDir> {
         let mut places = Vec::new();
         let mut refused = None;
         let watch = &mut self.watch;
@@ -222,52 +223,52 @@ impl Reconciler {
             true
         });
         if let Some(why) = refused {
-            self.deaf(&format!(
+            self.stop_listening(&format!(
                 "no inotify watch for each cgroup ({why}), see fs.inotify.max_user_watches"
             ));
         }
-        self.settle(&places);
+        self.settle_knobs(&places);
         places
     }
 
     /// Gives up listening: hearing of half of the cgroups is of no use.
-    fn deaf(&mut self, why: &str) {
+    fn stop_listening(&mut self, why: &str) {
         self.watch = None;
-        self.journal.say(&Event::Deaf { why: why.into() });
+        self.journal.log_event(&Event::Deaf { why: why.into() });
     }
 
     /// Makes the knobs of these cgroups what they ought to be.
-    fn settle(&mut self, places: &[Place]) {
+    fn settle_knobs(&mut self, places: &[CgroupDir]) {
         let mut changes = Vec::new();
         for place in places.iter().filter(|place| !place.is_root()) {
-            self.plan(place, &mut changes);
+            self.plan_changes(place, &mut changes);
         }
         for change in &changes {
             if change.origin.is_some() {
                 self.saved
-                    .note(&change.place, change.knob, &change.from, &change.to);
+                    .note_write(&change.place, change.knob, &change.from, &change.to);
             }
         }
         self.save();
         for change in changes {
-            self.apply(change);
+            self.apply_change(change);
         }
         self.save();
     }
 
-    fn plan(&mut self, place: &Place, changes: &mut Vec<Change>) {
+    fn plan_changes(&mut self, place: &CgroupDir, changes: &mut Vec<KnobChange>) {
         let wanted = match self.rules.stock.is_stock() {
             // It is kept by other files: crate::stock.
             true => BTreeMap::new(),
-            false => wanted(&self.requests, &self.rules, &self.tree, place),
+            false => desired_settings(&self.requests, &self.rules, &self.tree, place),
         };
         for knob in [Knob::DirtyBytes, Knob::WritebackBytes] {
             if !wanted.get(&knob).is_some_and(Setting::is_in_time) {
-                self.seconds.forget(place.inode, knob);
+                self.seconds.forget_knob(place.inode, knob);
             }
         }
         let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
-        knobs.extend(self.saved.knobs(place));
+        knobs.extend(self.saved.saved_knobs(place));
         for knob in Knob::DIRTY {
             if !knobs.contains(&knob) {
                 self.standings.remove(place, knob);
@@ -275,31 +276,31 @@ impl Reconciler {
         }
         for knob in knobs {
             let rule = wanted.get(&knob);
-            let in_bytes = |setting| self.seconds.of(place, knob, setting, true);
+            let in_bytes = |setting| self.seconds.resolve_time(place, knob, setting, true);
             let found = knob_file::read(knob, &place.directory)
                 .and_then(|from| Ok((from, rule.map(in_bytes).transpose()?)));
             let (from, rule) = match found {
                 Ok(found) => found,
                 Err(why) => {
-                    self.failed(place, knob, &why, wanted.contains_key(&knob));
+                    self.note_failure(place, knob, &why, wanted.contains_key(&knob));
                     continue;
                 }
             };
             let before = self.saved.get(place, knob).cloned();
-            let (to, origin) = match step(knob, &from, rule.as_ref(), before.as_ref()) {
-                Step::Stands => {
-                    self.standings.put(place, knob, Standing::Set);
+            let (to, origin) = match next_step(knob, &from, rule.as_ref(), before.as_ref()) {
+                Step::Unchanged => {
+                    self.standings.set_state(place, knob, KnobState::InEffect);
                     continue;
                 }
                 Step::Forget => {
-                    self.saved.restore(place, knob, None);
+                    self.saved.restore_entry(place, knob, None);
                     self.standings.remove(place, knob);
                     continue;
                 }
                 Step::Leave => {
-                    self.saved.restore(place, knob, None);
+                    self.saved.restore_entry(place, knob, None);
                     self.standings.remove(place, knob);
-                    self.journal.say(&Event::Left {
+                    self.journal.log_event(&Event::Left {
                         cgroup: place.path.clone(),
                         knob,
                         value: from,
@@ -309,7 +310,7 @@ impl Reconciler {
                 Step::Set(to, origin) => (to, Some(origin)),
                 Step::PutBack(to) => (to, None),
             };
-            changes.push(Change {
+            changes.push(KnobChange {
                 place: place.clone(),
                 knob,
                 from,
@@ -320,8 +321,8 @@ impl Reconciler {
         }
     }
 
-    fn apply(&mut self, change: Change) {
-        let Change {
+    fn apply_change(&mut self, change: KnobChange) {
+        let KnobChange {
             place,
             knob,
             from,
@@ -330,15 +331,15 @@ impl Reconciler {
             before,
         } = change;
         if let Err(why) = knob_file::write(knob, &place.directory, &to) {
-            self.saved.restore(&place, knob, before);
-            self.failed(&place, knob, &why, origin.is_some());
+            self.saved.restore_entry(&place, knob, before);
+            self.note_failure(&place, knob, &why, origin.is_some());
             return;
         }
         self.counts.written += 1;
         let cgroup = place.path.clone();
         let event = match origin {
             Some(origin) => {
-                self.standings.put(&place, knob, Standing::Set);
+                self.standings.set_state(&place, knob, KnobState::InEffect);
                 Event::Set {
                     cgroup,
                     knob,
@@ -348,7 +349,7 @@ impl Reconciler {
                 }
             }
             None => {
-                self.saved.restore(&place, knob, None);
+                self.saved.restore_entry(&place, knob, None);
                 self.standings.remove(&place, knob);
                 Event::PutBack {
                     cgroup,
@@ -358,11 +359,11 @@ impl Reconciler {
                 }
             }
         };
-        self.journal.say(&event);
+        self.journal.log_event(&event);
     }
 
     /// Notes why a knob could not be read or written, and says so if it is news.
-    fn failed(&mut self, place: &Place, knob: Knob, why: &std::io::Error, ruled: bool) {
+    fn note_failure(&mut self, place: &CgroupDir, knob: Knob, why: &std::io::Error, ruled: bool) {
         // A cgroup that is gone lacks nothing.
         if !place.is_there() {
             self.standings.remove(place, knob);
@@ -372,17 +373,17 @@ impl Reconciler {
         if why.kind() == ErrorKind::NotFound || why.raw_os_error() == Some(nix::libc::ENODEV) {
             // Without its file a knob is at its default, where one that no rule names belongs.
             if ruled {
-                self.standings.put(place, knob, Standing::Waiting);
+                self.standings.set_state(place, knob, KnobState::Waiting);
             }
             return;
         }
         self.counts.failed += 1;
-        let why = knob_file::explain(knob, why);
+        let why = knob_file::explain_error(knob, why);
         let news = self
             .standings
-            .put(place, knob, Standing::Failing(why.clone()));
+            .set_state(place, knob, KnobState::Failing(why.clone()));
         if news {
-            self.journal.say(&Event::Failed {
+            self.journal.log_event(&Event::Failed {
                 cgroup: place.path.clone(),
                 knob,
                 why,
@@ -394,12 +395,12 @@ impl Reconciler {
     fn say_waiting(&mut self) {
         let (knobs, first) = self
             .standings
-            .count(|standing| *standing == Standing::Waiting);
+            .count_states(|standing| *standing == KnobState::Waiting);
         if let (Some(directory), false) = (&first, self.said_waiting) {
             let below = directory
                 .strip_prefix(self.tree.root())
                 .unwrap_or(directory);
-            self.journal.say(&Event::Waiting {
+            self.journal.log_event(&Event::Waiting {
                 knobs,
                 cgroup: format!("/{}", below.display()),
             });
@@ -410,7 +411,7 @@ impl Reconciler {
     fn save(&mut self) {
         let saved = self.saved.save();
         if let (Err(why), false) = (&saved, self.said_forgetful) {
-            self.journal.say(&Event::Forgetful {
+            self.journal.log_event(&Event::Forgetful {
                 why: format!("{why:#}"),
             });
         }

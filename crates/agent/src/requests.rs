@@ -24,11 +24,11 @@ pub mod units;
 
 use crate::containers;
 use crate::journal::{Event, Journal};
-use crate::look::{Look, look};
+use crate::look::{FileStamp, read_stamp};
 use crate::setting::{Origin, Setting};
-use crate::tree::Place;
+use crate::tree::CgroupDir;
 use knobs::Knob;
-use settings::{Containers, Settings};
+use settings::{Containers, RequestSettings};
 use std::collections::BTreeMap;
 use std::mem::replace;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ const MOST_BYTES: usize = 64;
 
 /// A cgroup's requests.
 #[derive(Default)]
-struct Known {
+struct CgroupRequests {
     granted: BTreeMap<Knob, Setting>,
     /// Requests that were refused, in words.
     refused: Vec<(Origin, String)>,
@@ -58,40 +58,40 @@ pub struct Requests(Arc<Mutex<State>>);
 
 struct State {
     root: PathBuf,
-    settings: Settings,
+    settings: RequestSettings,
     journal: Journal,
     /// By the cgroup's inode.
-    known: BTreeMap<u64, Known>,
-    loaded: Look,
+    known: BTreeMap<u64, CgroupRequests>,
+    loaded: FileStamp,
 }
 
 impl Requests {
     /// On the machine with this root directory.
-    pub fn new(root: &Path, settings: Settings, journal: Journal) -> Requests {
+    pub fn new(root: &Path, settings: RequestSettings, journal: Journal) -> Requests {
         Requests(Arc::new(Mutex::new(State {
             root: root.into(),
             settings,
             journal,
             known: BTreeMap::new(),
-            loaded: look(&root.join(units::RELOADED)),
+            loaded: read_stamp(&root.join(units::RELOADED)),
         })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Grants by other settings from now on.
-    pub fn follow(&self, settings: Settings) {
-        let mut state = self.state();
+    pub fn follow_settings(&self, settings: RequestSettings) {
+        let mut state = self.lock_state();
         state.settings = settings;
         state.read_again();
     }
 
     /// Returns whether systemd has read its units again since the last call.
     pub fn have_changed(&self) -> bool {
-        let mut state = self.state();
-        let loaded = look(&state.root.join(units::RELOADED));
+        let mut state = self.lock_state();
+        let loaded = read_stamp(&state.root.join(units::RELOADED));
         let before = replace(&mut state.loaded, loaded);
         let changed = state.settings.systemd && state.loaded != before;
         if changed {
@@ -101,13 +101,13 @@ impl Requests {
     }
 
     /// Forgets cgroups for which this does not hold.
-    pub fn retain(&self, is_there: impl Fn(u64) -> bool) {
-        self.state().known.retain(|inode, _| is_there(*inode));
+    pub fn retain_cgroups(&self, is_there: impl Fn(u64) -> bool) {
+        self.lock_state().known.retain(|inode, _| is_there(*inode));
     }
 
     /// Numbers of requests granted and refused.
-    pub fn count(&self) -> (u64, u64) {
-        let state = self.state();
+    pub fn count_requests(&self) -> (u64, u64) {
+        let state = self.lock_state();
         state
             .known
             .values()
@@ -118,14 +118,14 @@ impl Requests {
     }
 
     /// The part of its requests that the cgroup is granted.
-    pub fn of(&self, place: &Place) -> BTreeMap<Knob, Setting> {
-        let mut state = self.state();
+    pub fn granted_to(&self, place: &CgroupDir) -> BTreeMap<Knob, Setting> {
+        let mut state = self.lock_state();
         let before = state.known.remove(&place.inode).unwrap_or_default();
         let known = if before.is_read {
             before
         } else {
             let known = state.read(place);
-            state.say(place, &known, &before);
+            state.report_refusals(place, &known, &before);
             known
         };
         let granted = known.granted.clone();
@@ -142,10 +142,10 @@ impl State {
     }
 
     /// Says what is refused, unless it was before.
-    fn say(&self, place: &Place, known: &Known, before: &Known) {
+    fn report_refusals(&self, place: &CgroupDir, known: &CgroupRequests, before: &CgroupRequests) {
         let is_news = |request: &&(Origin, String)| !before.refused.contains(request);
         for (origin, why) in known.refused.iter().filter(is_news) {
-            self.journal.say(&Event::NotGranted {
+            self.journal.log_event(&Event::NotGranted {
                 cgroup: place.path.clone(),
                 origin: origin.clone(),
                 why: why.clone(),
@@ -154,10 +154,10 @@ impl State {
     }
 
     /// Reads the requests that the cgroup's makers have now.
-    fn read(&self, place: &Place) -> Known {
-        let mut known = Known {
+    fn read(&self, place: &CgroupDir) -> CgroupRequests {
+        let mut known = CgroupRequests {
             is_read: true,
-            ..Known::default()
+            ..CgroupRequests::default()
         };
         if place.delegated {
             return known;
@@ -174,7 +174,7 @@ impl State {
         known
     }
 
-    fn add_labels(&self, id: &str, known: &mut Known) {
+    fn add_labels(&self, id: &str, known: &mut CgroupRequests) {
         let Some(notes) = containers::read(&self.root, id) else {
             // Of a runtime that is not known, or not there yet.
             known.is_read = false;
@@ -186,27 +186,27 @@ impl State {
         let labels = notes.iter().filter(|(key, _)| key.starts_with(PREFIX));
         for (key, text) in labels.take(MOST_LABELS) {
             let origin = Origin::Label(key.chars().take(MOST_BYTES).collect());
-            let may = |knob: Knob, setting: &Setting| self.settings.allow(knob, setting);
-            known.take(key, text, label_key, origin, may);
+            let may = |knob: Knob, setting: &Setting| self.settings.check_allowed(knob, setting);
+            known.grant_request(key, text, label_key, origin, may);
         }
     }
 
-    fn add_keys(&self, unit: &str, known: &mut Known) {
+    fn add_keys(&self, unit: &str, known: &mut CgroupRequests) {
         for (key, (text, file)) in units::read(&self.root, unit) {
             let below = file.strip_prefix(&self.root).unwrap_or(&file);
             let origin = Origin::Unit {
                 file: Path::new("/").join(below).display().to_string(),
                 key: key.clone(),
             };
-            known.take(&key, &text, unit_key, origin, |_, _| Ok(()));
+            known.grant_request(&key, &text, unit_key, origin, |_, _| Ok(()));
         }
     }
 }
 
-impl Known {
+impl CgroupRequests {
     /// Grants one request, if its key, which `key_of` makes of a knob, its value and its maker are
     /// right.
-    fn take(
+    fn grant_request(
         &mut self,
         key: &str,
         text: &str,

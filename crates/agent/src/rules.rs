@@ -25,13 +25,13 @@
 //! true`.
 
 use crate::assist::settings as assist;
-use crate::globs::{matches, patterns};
+use crate::globs::{matches_path, read_patterns};
 use crate::objective::settings as objective;
 use crate::reclaim::settings as reclaim;
 use crate::requests::settings as requests;
 use crate::setting::{Origin, Setting};
 use crate::stock_section as stock;
-use crate::tier::settings::{self, Settings};
+use crate::tier::settings::{self, TierSettings};
 use config::problem::Problems;
 use config::reader::{self, Table, Value};
 use glob::Pattern;
@@ -44,17 +44,17 @@ use std::path::Path;
 pub struct Rules {
     rules: Vec<Rule>,
     /// Requests that are granted.
-    pub requests: requests::Settings,
+    pub requests: requests::RequestSettings,
     /// Settings by which tiers are kept.
-    pub tier: Settings,
+    pub tier: TierSettings,
     /// Settings by which allocators are limited, if they are.
-    pub reclaim: reclaim::Settings,
+    pub reclaim: reclaim::ReclaimSettings,
     /// Settings of the threads that start writeback beside flushers, if there are any.
-    pub assist: assist::Settings,
+    pub assist: assist::AssistSettings,
     /// Settings by which rules are kept without the module, if they are.
-    pub stock: stock::Settings,
+    pub stock: stock::StockSettings,
     /// Bounds on waits, and who may be limited for them.
-    pub objectives: Vec<objective::Settings>,
+    pub objectives: Vec<objective::ObjectiveSettings>,
 }
 
 /// Knobs that some cgroups are to have.
@@ -115,24 +115,28 @@ impl Rules {
                     rules: rules_of(root),
                     requests: requests
                         .and_then(|requests| requests.table(requests::KEYS))
-                        .map_or_else(requests::Settings::usual, |table| {
-                            requests::Settings::read(&table)
+                        .map_or_else(requests::RequestSettings::without_section, |table| {
+                            requests::RequestSettings::read(&table)
                         }),
                     tier: tier
                         .and_then(|tier| tier.table(settings::KEYS))
-                        .map_or_else(Settings::default, |table| Settings::read(&table)),
+                        .map_or_else(TierSettings::default, |table| TierSettings::read(&table)),
                     reclaim: reclaim
                         .and_then(|reclaim| reclaim.table(reclaim::KEYS))
-                        .map_or_else(Default::default, |table| reclaim::Settings::read(&table)),
+                        .map_or_else(Default::default, |table| {
+                            reclaim::ReclaimSettings::read(&table)
+                        }),
                     assist: assist
                         .and_then(|assist| assist.table(assist::KEYS))
-                        .map_or_else(Default::default, |table| assist::Settings::read(&table)),
+                        .map_or_else(Default::default, |table| {
+                            assist::AssistSettings::read(&table)
+                        }),
                     stock: stock
                         .and_then(|stock| stock.table(stock::KEYS))
-                        .map_or_else(Default::default, |table| stock::Settings::read(&table)),
+                        .map_or_else(Default::default, |table| stock::StockSettings::read(&table)),
                     objectives: objectives
                         .iter()
-                        .filter_map(objective::Settings::read)
+                        .filter_map(objective::ObjectiveSettings::read)
                         .collect(),
                 }
             },
@@ -140,7 +144,7 @@ impl Rules {
     }
 
     /// The rules, as the file has them.
-    pub fn each(&self) -> impl Iterator<Item = &Rule> {
+    pub fn all_rules(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter()
     }
 
@@ -156,9 +160,10 @@ impl Rules {
 
     /// Settings that the cgroup at `path` (`/system.slice/a.service`) is to have. `delegated` says
     /// that it is in a directory that is not root's.
-    pub fn wanted(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
+    pub fn settings_for(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
         let matching = self.rules.iter().filter(|rule| {
-            (rule.delegated || !delegated) && rule.cgroups.iter().any(|glob| matches(glob, path))
+            (rule.delegated || !delegated)
+                && rule.cgroups.iter().any(|glob| matches_path(glob, path))
         });
         matching
             .flat_map(|rule| &rule.set)
@@ -169,20 +174,20 @@ impl Rules {
 
 fn rules_of(root: &Table) -> Vec<Rule> {
     let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
-    tables.iter().map(rule).collect()
+    tables.iter().map(read_rule).collect()
 }
 
-fn rule(table: &Table) -> Rule {
+fn read_rule(table: &Table) -> Rule {
     let cgroups = table
         .required("cgroup", "cgroup = \"/system.slice/docker-*.scope\"")
-        .map(|value| patterns(&value))
+        .map(|value| read_patterns(&value))
         .unwrap_or_default();
     let delegated = table
         .optional("delegated")
         .and_then(|value| value.boolean());
     let set = table
         .required("set", "set = { \"memory.dirty_min\" = \"16M\" }")
-        .and_then(|value| knobs(table.line(), &value))
+        .and_then(|value| read_knobs(table.line(), &value))
         .unwrap_or_default();
     Rule {
         line: table.line(),
@@ -192,7 +197,7 @@ fn rule(table: &Table) -> Rule {
     }
 }
 
-fn knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
+fn read_knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
     let entries = value.entries("a table of knobs")?;
     if entries.is_empty() {
         value.complain("no knob in it: the rule would do nothing");

@@ -3,10 +3,10 @@
 //! cgroup appears or a signal comes; and threads that answer scrapes, which share nothing with it
 //! but what it published last.
 
-use crate::asked::Asked;
+use crate::asked::RequestedLimits;
 use crate::assist::Assistants;
 use crate::controller::Controller;
-use crate::enforcer::{Enforcer, Others};
+use crate::enforcer::{Enforcer, SharedPolicy};
 use crate::http;
 use crate::journal::{Event, Journal};
 use crate::metrics::{Exporter, Published, Shown};
@@ -19,8 +19,8 @@ use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::saved_values::SavedValues;
 use crate::stock::Stock;
-use crate::tier::{self, host::Host};
-use crate::tree::Tree;
+use crate::tier::{self, host::TierHost};
+use crate::tree::Hierarchy;
 use anyhow::{Context, Result};
 use config::problem::Problems;
 use nix::errno::Errno;
@@ -94,23 +94,23 @@ fn go_on(
     journal: &Journal,
 ) -> Result<()> {
     let cgroups = cgroup::mounted(&options.root)?;
-    let tree = Tree::at(&cgroups)?;
+    let tree = Hierarchy::open(&cgroups)?;
     let saved = SavedValues::open(&options.state)?;
-    let mut signals = Signals::take().context("cannot take signals")?;
+    let mut signals = Signals::register_signals().context("cannot take signals")?;
     let exporter = Arc::new(Exporter::new(
         options.root.clone(),
         tree.clone(),
         options.shown.clone(),
     ));
-    let listening = options.listen.map(bind).transpose()?;
-    journal.say(&Event::Started {
+    let listening = options.listen.map(bind_listener).transpose()?;
+    journal.log_event(&Event::Started {
         listen: listening.as_ref().map(|(_, address)| address.to_string()),
         rules: rules.len(),
     });
-    let others = Others::of(&rules);
+    let others = SharedPolicy::from_rules(&rules);
     let directory = options.state.parent().unwrap_or(Path::new("/"));
     let tiers = tier::balancer::TierBalancer::new(
-        Host::at(&options.root),
+        TierHost::at_root(&options.root),
         tree.clone(),
         Rc::clone(&others.tier),
         directory.into(),
@@ -129,7 +129,7 @@ fn go_on(
         Rc::clone(&others.assist),
         journal.clone(),
     );
-    let asked = Asked::default();
+    let asked = RequestedLimits::default();
     let objectives = Objectives::new(
         tree.clone(),
         Rc::clone(&others.objectives),
@@ -159,55 +159,64 @@ fn go_on(
         Box::new(stock),
         Box::new(stalls),
     ];
-    publish(&controllers, &exporter);
+    publish_metrics(&controllers, &exporter);
     if let Some((listener, address)) = listening {
         if !address.ip().is_loopback() {
-            journal.say(&Event::Exposed {
+            journal.log_event(&Event::Exposed {
                 listen: address.to_string(),
             });
         }
         let answering = Arc::clone(&exporter);
-        http::serve(listener, Arc::new(move |request| answering.answer(request)))
-            .context("cannot answer scrapes")?;
+        http::serve_requests(
+            listener,
+            Arc::new(move |request| answering.answer_request(request)),
+        )
+        .context("cannot answer scrapes")?;
     }
     let mut next = Instant::now() + TICK;
     loop {
-        let woken = wait(&controllers, &signals, next).context("cannot wait")?;
+        let woken = wait_for_events(&controllers, &signals, next).context("cannot wait")?;
         for at in woken {
-            controllers[at].woken();
+            controllers[at].on_wake();
         }
-        match signals.taken() {
+        match signals.take_signal() {
             Some(Signal::End) => break,
             Some(Signal::Reload) => controllers.iter_mut().for_each(|part| part.reload()),
             None => {}
         }
         if Instant::now() >= next {
-            controllers.iter_mut().for_each(|part| part.tick());
+            controllers.iter_mut().for_each(|part| part.on_tick());
             // After a pause, as of a machine that slept, ticks are not made up for.
             next = Instant::now() + TICK;
         }
-        publish(&controllers, &exporter);
+        publish_metrics(&controllers, &exporter);
     }
-    journal.say(&Event::Ended);
+    journal.log_event(&Event::Ended);
     Ok(())
 }
 
-fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+fn bind_listener(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let bound = TcpListener::bind(address)
         .and_then(|listener| Ok((listener.local_addr()?, listener)))
         .with_context(|| format!("cannot listen on {address}: give another with --listen"))?;
     Ok((bound.1, bound.0))
 }
 
-fn publish(controllers: &[Box<dyn Controller>], exporter: &Exporter) {
-    exporter.publish(Published {
-        families: controllers.iter().map(|part| part.families()).collect(),
-        kept: controllers.iter().flat_map(|part| part.cgroups()).collect(),
+fn publish_metrics(controllers: &[Box<dyn Controller>], exporter: &Exporter) {
+    exporter.store_published(Published {
+        families: controllers
+            .iter()
+            .map(|part| part.metric_families())
+            .collect(),
+        kept: controllers
+            .iter()
+            .flat_map(|part| part.preferred_cgroups())
+            .collect(),
     });
 }
 
 /// Sleeps until something happens; the controllers that are woken.
-fn wait(
+fn wait_for_events(
     controllers: &[Box<dyn Controller>],
     signals: &Signals,
     until: Instant,
@@ -215,7 +224,7 @@ fn wait(
     let bells = controllers
         .iter()
         .enumerate()
-        .filter_map(|(at, part)| Some((at, part.bell()?)));
+        .filter_map(|(at, part)| Some((at, part.wake_fd()?)));
     let bells: Vec<_> = bells.collect();
     let mut fds = vec![PollFd::new(signals.bell.as_fd(), PollFlags::POLLIN)];
     fds.extend(
@@ -251,7 +260,7 @@ enum Signal {
 }
 
 impl Signals {
-    fn take() -> std::io::Result<Signals> {
+    fn register_signals() -> std::io::Result<Signals> {
         let (bell, ring) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         let signals = Signals {
@@ -272,7 +281,7 @@ impl Signals {
     }
 
     /// Takes the signal that came since the last call.
-    fn taken(&mut self) -> Option<Signal> {
+    fn take_signal(&mut self) -> Option<Signal> {
         let mut sink = [0; 64];
         while self
             .bell

@@ -6,7 +6,7 @@
 //! them a crash leaves in place, it is known.
 
 use crate::saved_file;
-use crate::tree::Place;
+use crate::tree::CgroupDir;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// A cgroup's limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct SavedLimit {
     /// From the root of the hierarchy.
     pub cgroup: String,
     /// Of the directory, which tells a cgroup from its successor.
@@ -28,7 +28,7 @@ pub struct Entry {
 pub struct SavedLimits {
     file: PathBuf,
     limit: &'static str,
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, SavedLimit>,
 }
 
 impl SavedLimits {
@@ -41,7 +41,7 @@ impl SavedLimits {
         let lost = format!(
             "which limits were set: remove it, and put {limit} of cgroups that are limited back to max by hand"
         );
-        let entries: Vec<Entry> = saved_file::read(file, &lost)?;
+        let entries: Vec<SavedLimit> = saved_file::read(file, &lost)?;
         Ok(SavedLimits {
             file: file.into(),
             limit,
@@ -58,7 +58,7 @@ impl SavedLimits {
     }
 
     /// All entries, by cgroup.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &SavedLimit> {
         self.entries.values()
     }
 
@@ -66,12 +66,12 @@ impl SavedLimits {
     ///
     /// # Errors
     /// The file cannot be written; the old one is still there.
-    pub fn note(&mut self, place: &Place, values: &[u64]) -> Result<()> {
+    pub fn note_values(&mut self, place: &CgroupDir, values: &[u64]) -> Result<()> {
         match values {
             [] => self.entries.remove(&place.inode),
             values => self.entries.insert(
                 place.inode,
-                Entry {
+                SavedLimit {
                     cgroup: place.path.clone(),
                     inode: place.inode,
                     values: values.into(),
@@ -104,16 +104,18 @@ mod tests {
     fn it_comes_back_as_it_was_noted() {
         let dir = tempfile::tempdir().expect("made");
         let file = dir.path().join("weir/reclaim.json");
-        let place = |inode| Place {
+        let place = |inode| CgroupDir {
             directory: "/".into(),
             path: format!("/{inode}"),
             inode,
             delegated: false,
         };
         let mut saved = SavedLimits::open(&file, "memory.high").expect("nothing yet");
-        saved.note(&place(1), &[4096]).expect("written");
-        saved.note(&place(2), &[4096, 8192]).expect("written");
-        saved.note(&place(1), &[]).expect("written");
+        saved.note_values(&place(1), &[4096]).expect("written");
+        saved
+            .note_values(&place(2), &[4096, 8192])
+            .expect("written");
+        saved.note_values(&place(1), &[]).expect("written");
         let again = SavedLimits::open(&file, "memory.high").expect("read");
         let entries: Vec<_> = again.entries().cloned().collect();
         let [entry] = &entries[..] else {

@@ -7,7 +7,7 @@
 //! value without an entry would stay for good.
 
 use crate::saved_file;
-use crate::tree::Place;
+use crate::tree::CgroupDir;
 use anyhow::Result;
 use knobs::Knob;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// One knob of one cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct SavedValue {
     cgroup: String,
     inode: u64,
     knob: Knob,
@@ -26,10 +26,10 @@ pub struct Entry {
     pub written: String,
 }
 
-impl Entry {
+impl SavedValue {
     /// For this knob of this cgroup.
-    pub fn new(place: &Place, knob: Knob, found: &str, written: &str) -> Entry {
-        Entry {
+    pub fn new(place: &CgroupDir, knob: Knob, found: &str, written: &str) -> SavedValue {
+        SavedValue {
             cgroup: place.path.clone(),
             inode: place.inode,
             knob,
@@ -43,7 +43,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct SavedValues {
     file: PathBuf,
-    entries: BTreeMap<(u64, Knob), Entry>,
+    entries: BTreeMap<(u64, Knob), SavedValue>,
     changed: bool,
 }
 
@@ -53,7 +53,7 @@ impl SavedValues {
     /// # Errors
     /// It is there and cannot be understood.
     pub fn open(file: &Path) -> Result<SavedValues> {
-        let entries: Vec<Entry> = saved_file::read(
+        let entries: Vec<SavedValue> = saved_file::read(
             file,
             "what the knobs were before: remove it, and those that were set by rules that are gone stay as they are",
         )?;
@@ -68,14 +68,14 @@ impl SavedValues {
     }
 
     /// The entry for this knob of this cgroup.
-    pub fn get(&self, place: &Place, knob: Knob) -> Option<&Entry> {
+    pub fn get(&self, place: &CgroupDir, knob: Knob) -> Option<&SavedValue> {
         self.entries
             .get(&(place.inode, knob))
             .filter(|entry| entry.cgroup == place.path)
     }
 
     /// Knobs of the cgroup that have an entry.
-    pub fn knobs(&self, place: &Place) -> Vec<Knob> {
+    pub fn saved_knobs(&self, place: &CgroupDir) -> Vec<Knob> {
         Knob::DIRTY
             .into_iter()
             .filter(|knob| self.get(place, *knob).is_some())
@@ -84,14 +84,14 @@ impl SavedValues {
 
     /// Notes that `found` is about to be replaced by `written`. What an entry was first made for
     /// stays what it goes back to.
-    pub fn note(&mut self, place: &Place, knob: Knob, found: &str, written: &str) {
+    pub fn note_write(&mut self, place: &CgroupDir, knob: Knob, found: &str, written: &str) {
         let found = self.get(place, knob).map_or(found, |entry| &entry.found);
-        let entry = Entry::new(place, knob, found, written);
-        self.restore(place, knob, Some(entry));
+        let entry = SavedValue::new(place, knob, found, written);
+        self.restore_entry(place, knob, Some(entry));
     }
 
     /// Makes the entry what it was.
-    pub fn restore(&mut self, place: &Place, knob: Knob, entry: Option<Entry>) {
+    pub fn restore_entry(&mut self, place: &CgroupDir, knob: Knob, entry: Option<SavedValue>) {
         let key = (place.inode, knob);
         let before = match entry.clone() {
             Some(entry) => self.entries.insert(key, entry),
@@ -101,7 +101,7 @@ impl SavedValues {
     }
 
     /// Keeps the entries for which `there` holds.
-    pub fn retain(&mut self, there: impl Fn(u64, &str) -> bool) {
+    pub fn retain_entries(&mut self, there: impl Fn(u64, &str) -> bool) {
         let before = self.entries.len();
         self.entries
             .retain(|_, entry| there(entry.inode, &entry.cgroup));
@@ -127,8 +127,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn place(path: &str, inode: u64) -> Place {
-        Place {
+    fn place(path: &str, inode: u64) -> CgroupDir {
+        CgroupDir {
             directory: PathBuf::new(),
             path: path.into(),
             inode,
@@ -144,23 +144,23 @@ mod tests {
         saved.save().expect("nothing to do");
         assert!(!file.exists());
         let a = place("/a", 7);
-        saved.note(&a, Knob::DirtyMin, "0", "16M");
-        saved.note(&a, Knob::DirtyMin, "16777216", "32M");
+        saved.note_write(&a, Knob::DirtyMin, "0", "16M");
+        saved.note_write(&a, Knob::DirtyMin, "16777216", "32M");
         saved.save().expect("saved");
 
         let mut next = SavedValues::open(&file).expect("read");
         let entry = next.get(&a, Knob::DirtyMin).expect("there");
         assert_eq!((entry.found.as_str(), entry.written.as_str()), ("0", "32M"));
-        assert_eq!(next.knobs(&a), [Knob::DirtyMin]);
+        assert_eq!(next.saved_knobs(&a), [Knob::DirtyMin]);
         assert_eq!(next.get(&place("/b", 7), Knob::DirtyMin), None, "another");
         assert_eq!(
             next.get(&place("/a", 8), Knob::DirtyMin),
             None,
             "its successor"
         );
-        next.retain(|inode, _| inode != 7);
+        next.retain_entries(|inode, _| inode != 7);
         next.save().expect("saved");
-        assert_eq!(SavedValues::open(&file).expect("read").knobs(&a), []);
+        assert_eq!(SavedValues::open(&file).expect("read").saved_knobs(&a), []);
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         fs::write(dir.path().join("file"), "").expect("written");
         let mut saved = SavedValues::open(&dir.path().join("x.json")).expect("empty");
         saved.file = dir.path().join("file/agent.json");
-        saved.note(&place("/a", 7), Knob::DirtyMin, "0", "16M");
+        saved.note_write(&place("/a", 7), Knob::DirtyMin, "0", "16M");
         assert!(saved.save().is_err());
         assert!(saved.save().is_err());
     }

@@ -15,9 +15,9 @@
 //! As a neighbour takes half of that disk, it goes down to 30 MiB. `10ms` is a window of 164 KiB, then of
 //! 82.
 
-use crate::held::{Held, held, written};
-use crate::setting::{Setting, Unit};
-use crate::tree::Place;
+use crate::held::{DirtyPages, read_dirty_pages, read_written_pages};
+use crate::setting::{Setting, SettingUnit};
+use crate::tree::CgroupDir;
 use knobs::{Knob, PAGE};
 use observe::read::host;
 use observe::stack::Stack;
@@ -45,13 +45,13 @@ const TRUSTED_MS: u64 = 2_000;
 
 /// Cgroups that have such a ceiling or window, by inode.
 #[derive(Default)]
-pub struct Seconds {
-    known: BTreeMap<(u64, Knob), Known>,
+pub struct DrainRates {
+    known: BTreeMap<(u64, Knob), KnownRate>,
     /// As it was when.
     stack: Option<(Instant, Stack)>,
 }
 
-struct Known {
+struct KnownRate {
     directory: PathBuf,
     drain: Drain,
     looked: Instant,
@@ -62,67 +62,68 @@ struct Known {
     pages: u64,
 }
 
-impl Seconds {
+impl DrainRates {
     /// The same in bytes, for a setting in seconds or milliseconds; others stay. `is_counted` says
     /// that the module counts what a cgroup with a ceiling holds.
     ///
     /// # Errors
     /// What it holds, or what disks write for it, is not told.
-    pub fn of(
+    pub fn resolve_time(
         &mut self,
-        place: &Place,
+        place: &CgroupDir,
         knob: Knob,
         setting: &Setting,
         is_counted: bool,
     ) -> io::Result<Setting> {
         // The module counts no pages for a window.
         let is_counted = match setting.unit {
-            Unit::Seconds => is_counted,
-            Unit::Milliseconds => false,
-            Unit::Knob | Unit::Percent => return Ok(setting.clone()),
+            SettingUnit::Seconds => is_counted,
+            SettingUnit::Milliseconds => false,
+            SettingUnit::Knob | SettingUnit::Percent => return Ok(setting.clone()),
         };
-        let pages = self.look(place, (knob, setting.value), is_counted, Instant::now())?;
+        let pages =
+            self.pages_in_force(place, (knob, setting.value), is_counted, Instant::now())?;
         Ok(setting.in_pages(pages))
     }
 
     /// Cgroups that are to be looked at again.
-    pub fn directories(&self) -> Vec<PathBuf> {
+    pub fn tracked_directories(&self) -> Vec<PathBuf> {
         let known = self.known.values();
         known.map(|known| known.directory.clone()).collect()
     }
 
     /// Forgets a cgroup that has no such ceiling or window any more.
-    pub fn forget(&mut self, inode: u64, knob: Knob) {
+    pub fn forget_knob(&mut self, inode: u64, knob: Knob) {
         self.known.remove(&(inode, knob));
     }
 
     /// Forgets cgroups for which this does not hold.
-    pub fn retain(&mut self, is_there: impl Fn(u64) -> bool) {
+    pub fn retain_cgroups(&mut self, is_there: impl Fn(u64) -> bool) {
         self.known.retain(|(inode, _), _| is_there(*inode));
     }
 
     /// The ceiling or window in pages, after a look at what was written, if one is due.
-    fn look(
+    fn pages_in_force(
         &mut self,
-        place: &Place,
+        place: &CgroupDir,
         (knob, time): (Knob, u64),
         is_counted: bool,
         now: Instant,
     ) -> io::Result<u64> {
-        let is_new = |known: &&Known| {
+        let is_new = |known: &&KnownRate| {
             known.time == time && now.saturating_duration_since(known.looked) < LOOK
         };
         if let Some(known) = self.known.get(&(place.inode, knob)).filter(is_new) {
             return Ok(known.pages);
         }
-        let held = held(&place.directory, is_counted).ok_or(ErrorKind::NotFound)?;
-        let written = written(&place.directory, self.stack(now)).ok_or_else(|| {
+        let held = read_dirty_pages(&place.directory, is_counted).ok_or(ErrorKind::NotFound)?;
+        let written = read_written_pages(&place.directory, self.fresh_stack(now)).ok_or_else(|| {
             io::Error::other(
                 "times are of what disks write for the cgroup, and it has no io.stat: enable the io controller above it (systemd: IOAccounting=yes)",
             )
         })?;
         let known = self.known.entry((place.inode, knob));
-        let known = known.or_insert_with(|| Known {
+        let known = known.or_insert_with(|| KnownRate {
             directory: place.directory.clone(),
             drain: Drain::default(),
             looked: now,
@@ -147,7 +148,7 @@ impl Seconds {
     }
 
     /// The devices that lie on others, as they were a moment ago.
-    fn stack(&mut self, now: Instant) -> &Stack {
+    fn fresh_stack(&mut self, now: Instant) -> &Stack {
         let is_new = |read: &Instant| now.saturating_duration_since(*read) < LOOK;
         let before = self.stack.take().filter(|(read, _)| is_new(read));
         let stack = before.unwrap_or_else(|| (now, host::stack(Path::new("/"))));
@@ -155,8 +156,8 @@ impl Seconds {
     }
 }
 
-impl Known {
-    fn follow_ceiling(&mut self, held: Held, beat: Beat) {
+impl KnownRate {
+    fn follow_ceiling(&mut self, held: DirtyPages, beat: Beat) {
         self.drain.step(&Beat {
             seconds: self.time,
             // What holds otherwise does so beside: of two limits the kernel takes the lower one.
@@ -174,7 +175,7 @@ impl Known {
         }
     }
 
-    fn follow_window(&mut self, held: Held, beat: Beat) {
+    fn follow_window(&mut self, held: DirtyPages, beat: Beat) {
         let has_more = held.dirty > self.pages && self.pages > 0;
         self.drain.step(&Beat {
             // Only the rate is wanted: no limit is, and one page in writeback is work.
@@ -197,7 +198,7 @@ impl Known {
 mod tests {
     use super::*;
     use crate::setting::Origin;
-    use crate::tree::Tree;
+    use crate::tree::Hierarchy;
     use std::fs;
 
     const MIB: u64 = 256;
@@ -205,7 +206,7 @@ mod tests {
     /// A cgroup that holds 7/8 of what it may, as the throttle has it, on a disk that writes so many MiB a second.
     struct Bench {
         dir: tempfile::TempDir,
-        seconds: Seconds,
+        seconds: DrainRates,
         now: Instant,
         written: u64,
     }
@@ -214,14 +215,14 @@ mod tests {
         fn new() -> Bench {
             Bench {
                 dir: tempfile::tempdir().expect("made"),
-                seconds: Seconds::default(),
+                seconds: DrainRates::default(),
                 now: Instant::now(),
                 written: 0,
             }
         }
 
-        fn place(&self) -> Place {
-            let tree = Tree::at(self.dir.path()).expect("a hierarchy");
+        fn place(&self) -> CgroupDir {
+            let tree = Hierarchy::open(self.dir.path()).expect("a hierarchy");
             let mut found = None;
             tree.walk(self.dir.path(), |place| {
                 found = Some(place.clone());
@@ -244,7 +245,7 @@ mod tests {
             );
             let place = self.place();
             let wanted = (Knob::DirtyBytes, seconds);
-            let pages = self.seconds.look(&place, wanted, false, self.now);
+            let pages = self.seconds.pages_in_force(&place, wanted, false, self.now);
             pages.expect("told") / MIB
         }
 
@@ -263,7 +264,7 @@ mod tests {
             );
             let place = self.place();
             let wanted = (Knob::WritebackBytes, ms);
-            let pages = self.seconds.look(&place, wanted, false, self.now);
+            let pages = self.seconds.pages_in_force(&place, wanted, false, self.now);
             pages.expect("told") * 4
         }
 
@@ -327,7 +328,8 @@ mod tests {
         let bench = Bench::new();
         let setting = Setting::parse(Knob::DirtyBytes, "5s", Origin::Line(1)).expect("valid");
         let place = bench.place();
-        let refused = || Seconds::default().of(&place, Knob::DirtyBytes, &setting, false);
+        let refused =
+            || DrainRates::default().resolve_time(&place, Knob::DirtyBytes, &setting, false);
         let why = refused().expect_err("no memory.stat");
         assert_eq!(why.kind(), ErrorKind::NotFound, "the module may come");
         fs::write(bench.dir.path().join("memory.stat"), "").expect("written");

@@ -40,7 +40,7 @@ const WINDOW_MS_MAX: u64 = 1_000;
 
 /// Unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum SettingUnit {
     /// The knob's own: what its file takes.
     Knob,
     /// Percent of the cgroup's `memory.max`.
@@ -59,7 +59,7 @@ pub struct Setting {
     /// The number that the text stands for.
     pub value: u64,
     /// The unit of that number.
-    pub unit: Unit,
+    pub unit: SettingUnit,
     /// The rule, unit or label that it comes from.
     pub origin: Origin,
 }
@@ -76,19 +76,19 @@ impl Setting {
         let number = |suffix: &str| text.strip_suffix(suffix).and_then(|n| n.parse().ok());
         let besides = match knob {
             Knob::DirtyBytes => match (number("%"), number("s")) {
-                (Some(percent @ 1..=100), _) => Some((percent, Unit::Percent)),
-                (_, Some(seconds @ 1..=SECONDS_MAX)) => Some((seconds, Unit::Seconds)),
+                (Some(percent @ 1..=100), _) => Some((percent, SettingUnit::Percent)),
+                (_, Some(seconds @ 1..=SECONDS_MAX)) => Some((seconds, SettingUnit::Seconds)),
                 _ => None,
             },
             Knob::WritebackBytes => match number("ms") {
-                Some(ms @ 1..=WINDOW_MS_MAX) => Some((ms, Unit::Milliseconds)),
+                Some(ms @ 1..=WINDOW_MS_MAX) => Some((ms, SettingUnit::Milliseconds)),
                 _ => None,
             },
             _ => None,
         };
         let (value, unit) = match besides {
             Some(besides) => besides,
-            None => (parse().map_err(more)?, Unit::Knob),
+            None => (parse().map_err(explain_refusal)?, SettingUnit::Knob),
         };
         Ok(Setting {
             text: text.into(),
@@ -100,8 +100,8 @@ impl Setting {
 
     /// The same for a cgroup that may hold `memory_max` bytes at most; nothing if it is to be a
     /// share of what has no bound.
-    pub fn of(&self, memory_max: impl FnOnce() -> Option<u64>) -> Option<Setting> {
-        if self.unit != Unit::Percent {
+    pub fn resolve_percent(&self, memory_max: impl FnOnce() -> Option<u64>) -> Option<Setting> {
+        if self.unit != SettingUnit::Percent {
             return Some(self.clone());
         }
         let pages = memory_max()? / PAGE * self.value / 100;
@@ -110,7 +110,7 @@ impl Setting {
 
     /// Returns whether it changes with what disks write for the cgroup.
     pub fn is_in_time(&self) -> bool {
-        matches!(self.unit, Unit::Seconds | Unit::Milliseconds)
+        matches!(self.unit, SettingUnit::Seconds | SettingUnit::Milliseconds)
     }
 
     /// The same as whole pages of this kernel in so many of 4 KiB, as the kernel would make of it, so
@@ -124,14 +124,14 @@ impl Setting {
         Setting {
             text: bytes.to_string(),
             value: bytes,
-            unit: Unit::Knob,
+            unit: SettingUnit::Knob,
             origin: self.origin.clone(),
         }
     }
 }
 
 /// With what the agent takes besides.
-fn more(why: Refused) -> String {
+fn explain_refusal(why: Refused) -> String {
     let besides = match why.knob {
         Knob::DirtyBytes => {
             format!(", or `1%` to `100%` of memory.max, or `1s` to `{SECONDS_MAX}s`")
@@ -150,9 +150,9 @@ mod tests {
     fn a_window_may_be_a_time() {
         let parse = |text| Setting::parse(Knob::WritebackBytes, text, Origin::Line(1));
         let of = |text| parse(text).map(|setting| (setting.value, setting.unit));
-        assert_eq!(of("10ms"), Ok((10, Unit::Milliseconds)));
-        assert_eq!(of("1000ms"), Ok((1_000, Unit::Milliseconds)));
-        assert_eq!(of("256K"), Ok((256 << 10, Unit::Knob)));
+        assert_eq!(of("10ms"), Ok((10, SettingUnit::Milliseconds)));
+        assert_eq!(of("1000ms"), Ok((1_000, SettingUnit::Milliseconds)));
+        assert_eq!(of("256K"), Ok((256 << 10, SettingUnit::Knob)));
         for text in ["0ms", "1001ms", "1s", "10 ms", "-1ms", "50%", "4K"] {
             let why = parse(text).expect_err(text);
             assert!(

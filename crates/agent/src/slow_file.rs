@@ -29,7 +29,7 @@ struct Worker {
 static WORKERS: Mutex<BTreeMap<String, Worker>> = Mutex::new(BTreeMap::new());
 
 /// The disk that reading or writing a file, by its path below the root, may wait for.
-pub fn disk(file: &str) -> Option<&str> {
+pub fn disk_of(file: &str) -> Option<&str> {
     let (disk, _) = file.strip_prefix("sys/block/")?.split_once("/queue/")?;
     Some(disk)
 }
@@ -38,7 +38,7 @@ pub fn disk(file: &str) -> Option<&str> {
 ///
 /// # Errors
 /// Those of `work`; `TimedOut` if it, or what was done before, waits for the disk. It may end later.
-pub fn patiently<T: Send + 'static>(
+pub fn run_with_timeout<T: Send + 'static>(
     root: &Path,
     disk: &str,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -93,22 +93,25 @@ mod tests {
         let dir = tempfile::tempdir().expect("made");
         let (go_on, held) = mpsc::channel::<()>();
         let hangs = move || Ok(held.recv().is_ok());
-        let why = patiently(dir.path(), "sda", hangs).expect_err("waits");
+        let why = run_with_timeout(dir.path(), "sda", hangs).expect_err("waits");
         assert_eq!(why.kind(), ErrorKind::TimedOut);
-        let why = patiently(dir.path(), "sda", || Ok(1)).expect_err("waits yet");
+        let why = run_with_timeout(dir.path(), "sda", || Ok(1)).expect_err("waits yet");
         assert_eq!(why.to_string(), "sda does not answer");
-        assert_eq!(patiently(dir.path(), "sdb", || Ok(2)).expect("another"), 2);
+        assert_eq!(
+            run_with_timeout(dir.path(), "sdb", || Ok(2)).expect("another"),
+            2
+        );
         go_on.send(()).expect("received");
         // The disk answers, and its thread is free soon.
-        while patiently(dir.path(), "sda", || Ok(())).is_err() {
+        while run_with_timeout(dir.path(), "sda", || Ok(())).is_err() {
             std::thread::yield_now();
         }
     }
 
     #[test]
     fn files_of_queues_are_those_that_wait() {
-        assert_eq!(disk("sys/block/sda/queue/nr_requests"), Some("sda"));
-        assert_eq!(disk("sys/block/sda/stat"), None);
-        assert_eq!(disk("proc/sys/vm/dirty_bytes"), None);
+        assert_eq!(disk_of("sys/block/sda/queue/nr_requests"), Some("sda"));
+        assert_eq!(disk_of("sys/block/sda/stat"), None);
+        assert_eq!(disk_of("proc/sys/vm/dirty_bytes"), None);
     }
 }

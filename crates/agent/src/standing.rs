@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How the knobs that rules name stand, and which are to be tried again.
 
-use crate::tree::Place;
+use crate::tree::CgroupDir;
 use knobs::Knob;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ pub const RETRIES: u32 = 10;
 
 /// State of a knob.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum KnobState {
     /// The knob holds what its rule says.
-    Set,
+    InEffect,
     /// Its file is not there.
     Waiting,
     /// It could not be read or written: why.
@@ -22,16 +22,16 @@ pub enum Standing {
 
 /// The knobs of all cgroups.
 #[derive(Default)]
-pub struct Standings {
-    knobs: BTreeMap<(PathBuf, Knob), Standing>,
+pub struct KnobStates {
+    knobs: BTreeMap<(PathBuf, Knob), KnobState>,
     /// Directories to look at again at the next ticks, and how often yet.
     again: BTreeMap<PathBuf, u32>,
 }
 
-impl Standings {
+impl KnobStates {
     /// Notes how a knob stands; whether that is news.
-    pub fn put(&mut self, place: &Place, knob: Knob, standing: Standing) -> bool {
-        if standing != Standing::Set {
+    pub fn set_state(&mut self, place: &CgroupDir, knob: Knob, standing: KnobState) -> bool {
+        if standing != KnobState::InEffect {
             self.again.entry(place.directory.clone()).or_default();
         }
         let key = (place.directory.clone(), knob);
@@ -39,39 +39,39 @@ impl Standings {
     }
 
     /// Forgets a knob that no rule names any more.
-    pub fn remove(&mut self, place: &Place, knob: Knob) {
+    pub fn remove(&mut self, place: &CgroupDir, knob: Knob) {
         self.knobs.remove(&(place.directory.clone(), knob));
     }
 
     /// Forgets cgroups for which this does not hold.
-    pub fn retain(&mut self, there: impl Fn(&PathBuf) -> bool) {
+    pub fn retain_directories(&mut self, there: impl Fn(&PathBuf) -> bool) {
         self.knobs.retain(|(directory, _), _| there(directory));
         self.again.retain(|directory, _| there(directory));
     }
 
     /// Directories of all cgroups.
-    pub fn directories(&self) -> Vec<PathBuf> {
+    pub fn cgroup_directories(&self) -> Vec<PathBuf> {
         let mut directories: Vec<PathBuf> = self.knobs.keys().map(|(at, _)| at.clone()).collect();
         directories.dedup();
         directories
     }
 
     /// Number of knobs in such a state, and the directory of one.
-    pub fn count(&self, wanted: impl Fn(&Standing) -> bool) -> (usize, Option<PathBuf>) {
+    pub fn count_states(&self, wanted: impl Fn(&KnobState) -> bool) -> (usize, Option<PathBuf>) {
         let mut found = self.knobs.iter().filter(|(_, standing)| wanted(standing));
         let first = found.next().map(|((directory, _), _)| directory.clone());
         (usize::from(first.is_some()) + found.count(), first)
     }
 
     /// Takes the directories that are due; what is looked at must be handed to
-    /// [`Standings::tried`].
-    pub fn due(&mut self) -> BTreeMap<PathBuf, u32> {
+    /// [`KnobStates::note_try`].
+    pub fn take_due(&mut self) -> BTreeMap<PathBuf, u32> {
         std::mem::take(&mut self.again)
     }
 
     /// A directory was looked at again, after so many times before. If it still lacks something its
     /// turn comes again, unless that has been tried often enough.
-    pub fn tried(&mut self, directory: &PathBuf, tries: u32) {
+    pub fn note_try(&mut self, directory: &PathBuf, tries: u32) {
         if let Some(more) = self.again.get_mut(directory) {
             *more = tries + 1;
             if *more >= RETRIES {

@@ -15,7 +15,7 @@
 //! A label counts only where the knob would be at its default without it: an image brings labels,
 //! and is not to lift what an operator or a runtime has set.
 
-use crate::saved_values::Entry;
+use crate::saved_values::SavedValue;
 use crate::setting::{Origin, Setting};
 use knobs::Knob;
 
@@ -23,7 +23,7 @@ use knobs::Knob;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It is as its rule says.
-    Stands,
+    Unchanged,
     /// Write this, and who says so.
     Set(String, Origin),
     /// Write this, which is what was found.
@@ -35,7 +35,12 @@ pub enum Step {
 }
 
 /// For a knob whose file says `says`, that a rule names or the saved values have an entry for.
-pub fn step(knob: Knob, says: &str, rule: Option<&Setting>, entry: Option<&Entry>) -> Step {
+pub fn next_step(
+    knob: Knob,
+    says: &str,
+    rule: Option<&Setting>,
+    entry: Option<&SavedValue>,
+) -> Step {
     let same = |value: u64| knob.parse(says) == Ok(value);
     let same_text = |text: &str| knob.parse(text).is_ok_and(same);
     let otherwise = match entry {
@@ -45,7 +50,7 @@ pub fn step(knob: Knob, says: &str, rule: Option<&Setting>, entry: Option<&Entry
     let gives_way = |rule: &&Setting| matches!(rule.origin, Origin::Label(_));
     let rule = rule.filter(|rule| !gives_way(rule) || knob.is_default(otherwise));
     match (rule, entry) {
-        (Some(rule), _) if same(rule.value) => Step::Stands,
+        (Some(rule), _) if same(rule.value) => Step::Unchanged,
         (Some(rule), _) => Step::Set(rule.text.clone(), rule.origin.clone()),
         (None, Some(entry)) if same_text(&entry.found) => Step::Forget,
         (None, Some(entry)) if same_text(&entry.written) => Step::PutBack(entry.found.clone()),
@@ -57,8 +62,8 @@ pub fn step(knob: Knob, says: &str, rule: Option<&Setting>, entry: Option<&Entry
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setting::Unit;
-    use crate::tree::Place;
+    use crate::setting::SettingUnit;
+    use crate::tree::CgroupDir;
 
     /// The example at the top.
     #[test]
@@ -66,26 +71,26 @@ mod tests {
         let rule = Setting {
             text: "16M".into(),
             value: 16 << 20,
-            unit: Unit::Knob,
+            unit: SettingUnit::Knob,
             origin: Origin::Line(3),
         };
-        let place = Place {
+        let place = CgroupDir {
             directory: "/".into(),
             path: "/a".into(),
             inode: 1,
             delegated: false,
         };
-        let entry = Entry::new(&place, Knob::DirtyMin, "0", "16M");
-        let step = |says, rule, entry| step(Knob::DirtyMin, says, rule, entry);
+        let entry = SavedValue::new(&place, Knob::DirtyMin, "0", "16M");
+        let step = |says, rule, entry| next_step(Knob::DirtyMin, says, rule, entry);
         let (rule, entry) = (Some(&rule), Some(&entry));
         let set = Step::Set("16M".into(), Origin::Line(3));
         assert_eq!(step("0", rule, None), set);
-        assert_eq!(step("16777216", rule, entry), Step::Stands);
+        assert_eq!(step("16777216", rule, entry), Step::Unchanged);
         assert_eq!(step("4194304", rule, entry), set);
         assert_eq!(step("16777216", None, entry), Step::PutBack("0".into()));
         assert_eq!(step("0", None, entry), Step::Forget);
         assert_eq!(step("4194304", None, entry), Step::Leave);
-        assert_eq!(step("16777216", rule, None), Step::Stands);
+        assert_eq!(step("16777216", rule, None), Step::Unchanged);
         assert_eq!(step("what no module says", rule, entry), set);
     }
 
@@ -93,18 +98,20 @@ mod tests {
     fn a_label_gives_way_to_what_was_set() {
         let origin = Origin::Label("weir.dev/dirty-bytes".into());
         let label = Setting::parse(Knob::DirtyBytes, "64M", origin.clone()).expect("valid");
-        let place = Place {
+        let place = CgroupDir {
             directory: "/".into(),
             path: "/a".into(),
             inode: 1,
             delegated: false,
         };
-        let entry = |found| Entry::new(&place, Knob::DirtyBytes, found, "64M");
-        let step = |says, entry: Option<&Entry>| step(Knob::DirtyBytes, says, Some(&label), entry);
+        let entry = |found| SavedValue::new(&place, Knob::DirtyBytes, found, "64M");
+        let step = |says, entry: Option<&SavedValue>| {
+            next_step(Knob::DirtyBytes, says, Some(&label), entry)
+        };
         let (own, others) = (entry("max"), entry("1048576"));
         let set = Step::Set("64M".into(), origin.clone());
         assert_eq!(step("max", None), set);
-        assert_eq!(step("67108864", Some(&own)), Step::Stands);
+        assert_eq!(step("67108864", Some(&own)), Step::Unchanged);
         assert_eq!(step("max", Some(&own)), set, "the module was loaded anew");
         assert_eq!(step("1048576", None), Step::Forget);
         assert_eq!(step("1048576", Some(&own)), Step::Leave);

@@ -19,19 +19,19 @@ mod members;
 mod status;
 pub mod translate;
 
-use crate::asked::Asked;
+use crate::asked::RequestedLimits;
 use crate::controller::Controller;
 use crate::family::Family;
-use crate::flat_keyed::stat;
+use crate::flat_keyed::find_value;
 use crate::journal::{Event, Journal};
 use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::thread::Running;
-use crate::tree::Tree;
+use crate::tree::Hierarchy;
 use anyhow::Result;
-use keeper::Keeper;
-use kept::Kept;
-use status::Status;
+use keeper::StockKeeper;
+use kept::SavedSettings;
+use status::StockStatus;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -43,26 +43,26 @@ const FILE: &str = "stock.json";
 /// The part of the agent that keeps rules without the module.
 pub struct Stock {
     root: PathBuf,
-    tree: Tree,
+    tree: Hierarchy,
     rules: Rc<RefCell<Rules>>,
     /// As they were when the thread began.
     used: Rules,
-    wishes: (Asked, Requests),
+    wishes: (RequestedLimits, Requests),
     state: PathBuf,
     journal: Journal,
     running: Option<Running>,
     /// Other rules, for the thread to take.
     next: Arc<Mutex<Option<Rules>>>,
-    status: Arc<Mutex<Status>>,
+    status: Arc<Mutex<StockStatus>>,
 }
 
 impl Stock {
     /// Nothing is done before its first tick.
     pub fn new(
         root: &Path,
-        tree: Tree,
+        tree: Hierarchy,
         rules: Rc<RefCell<Rules>>,
-        wishes: (Asked, Requests),
+        wishes: (RequestedLimits, Requests),
         directory: &Path,
         journal: Journal,
     ) -> Stock {
@@ -80,32 +80,36 @@ impl Stock {
         };
         // What a killed agent has left is put back, or goes on to be kept.
         if !stock.rules.borrow().stock.is_stock() && stock.state.exists() {
-            stock.said(stock.keeper(Rules::default()).map(Keeper::put_back));
+            stock.ok_or_report(
+                stock
+                    .make_keeper(Rules::default())
+                    .map(StockKeeper::put_back),
+            );
         }
         stock
     }
 
-    fn keeper(&self, rules: Rules) -> Result<Keeper> {
-        Ok(Keeper::new(
+    fn make_keeper(&self, rules: Rules) -> Result<StockKeeper> {
+        Ok(StockKeeper::new(
             &self.root,
             self.tree.clone(),
             (rules, Arc::clone(&self.next)),
             self.wishes.clone(),
-            Kept::open(&self.state)?,
+            SavedSettings::open(&self.state)?,
             self.journal.clone(),
             Arc::clone(&self.status),
         ))
     }
 
     fn start(&self, rules: Rules) -> Result<Running> {
-        let keeper = self.keeper(rules)?;
+        let keeper = self.make_keeper(rules)?;
         Ok(Running::start("stock", move |ended| keeper.run(ended))?)
     }
 
     /// Unwraps an outcome, after an error is told.
-    fn said<T>(&self, outcome: Result<T>) -> Option<T> {
+    fn ok_or_report<T>(&self, outcome: Result<T>) -> Option<T> {
         let told = outcome.map_err(|why| {
-            self.journal.say(&Event::Stock {
+            self.journal.log_event(&Event::Stock {
                 why: format!("{why:#}"),
             });
         });
@@ -114,7 +118,7 @@ impl Stock {
 }
 
 impl Controller for Stock {
-    fn tick(&mut self) {
+    fn on_tick(&mut self) {
         if *self.rules.borrow() == self.used {
             return;
         }
@@ -124,16 +128,16 @@ impl Controller for Stock {
             (true, Some(_)) => {
                 *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.used.clone());
             }
-            (true, None) => self.running = self.said(self.start(self.used.clone())),
+            (true, None) => self.running = self.ok_or_report(self.start(self.used.clone())),
             (false, _) => self.running = None,
         }
     }
 
-    fn families(&self) -> Arc<[Family]> {
+    fn metric_families(&self) -> Arc<[Family]> {
         if self.running.is_none() {
             return Arc::default();
         }
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        status.families()
+        status.to_families()
     }
 }

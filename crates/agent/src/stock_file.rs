@@ -11,7 +11,7 @@ use std::{fs, path::Path};
 /// Something that is set: a file, or its part.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Setting {
+pub enum StockSetting {
     /// A cgroup's `memory.high`, in bytes.
     High,
     /// A cgroup's `io.weight`, for all devices that have none of their own.
@@ -29,13 +29,13 @@ pub enum Setting {
     File(String),
 }
 
-impl Setting {
+impl StockSetting {
     /// The value that it holds by default; a host's files always hold something.
-    pub fn unset(&self) -> Option<&'static str> {
+    pub fn default_value(&self) -> Option<&'static str> {
         match self {
-            Setting::High | Setting::Wbps(_) => Some("max"),
-            Setting::Weight => Some("100"),
-            Setting::Level(_) | Setting::Percent(_) | Setting::File(_) => None,
+            StockSetting::High | StockSetting::Wbps(_) => Some("max"),
+            StockSetting::Weight => Some("100"),
+            StockSetting::Level(_) | StockSetting::Percent(_) | StockSetting::File(_) => None,
         }
     }
 
@@ -49,14 +49,14 @@ impl Setting {
             Ok::<_, io::Error>(text.trim().to_owned())
         };
         match self {
-            Setting::High => text("memory.high"),
-            Setting::Weight => {
+            StockSetting::High => text("memory.high"),
+            StockSetting::Weight => {
                 let all = text("io.weight")?;
                 let mut lines = all.lines();
                 let default = lines.find_map(|line| line.strip_prefix("default "));
                 Ok(default.unwrap_or("100").into())
             }
-            Setting::Wbps(device) => {
+            StockSetting::Wbps(device) => {
                 let all = text("io.max")?;
                 let mut lines = all.lines();
                 let own = lines.find_map(|line| line.strip_prefix(device)?.strip_prefix(' '));
@@ -64,7 +64,7 @@ impl Setting {
                 let wbps = words.find_map(|word| word.strip_prefix("wbps="));
                 Ok(wbps.unwrap_or("max").into())
             }
-            Setting::Level(name) => {
+            StockSetting::Level(name) => {
                 let bytes = text(&format!("proc/sys/{name}_bytes"))?;
                 if bytes != "0" {
                     return Ok(format!("bytes {bytes}"));
@@ -74,15 +74,15 @@ impl Setting {
                     text(&format!("proc/sys/{name}_ratio"))?
                 ))
             }
-            Setting::Percent(name) => match text(&format!("{name}_fine")) {
-                Ok(fine) => Ok(percent(&fine).unwrap_or(fine)),
+            StockSetting::Percent(name) => match text(&format!("{name}_fine")) {
+                Ok(fine) => Ok(format_percent(&fine).unwrap_or(fine)),
                 Err(_) => text(name),
             },
-            Setting::File(name) => match slow_file::disk(name) {
+            StockSetting::File(name) => match slow_file::disk_of(name) {
                 Some(disk) => {
                     let file = directory.join(name);
                     let text = move || fs::read_to_string(file);
-                    Ok(slow_file::patiently(directory, disk, text)?
+                    Ok(slow_file::run_with_timeout(directory, disk, text)?
                         .trim()
                         .to_owned())
                 }
@@ -97,29 +97,31 @@ impl Setting {
     /// The kernel's, or the file is not there.
     pub fn write(&self, directory: &Path, value: &str) -> io::Result<()> {
         let (name, text) = match self {
-            Setting::High => ("memory.high".to_owned(), value.to_owned()),
-            Setting::Weight => ("io.weight".to_owned(), value.to_owned()),
-            Setting::Wbps(device) => ("io.max".to_owned(), format!("{device} wbps={value}")),
-            Setting::Level(name) => {
+            StockSetting::High => ("memory.high".to_owned(), value.to_owned()),
+            StockSetting::Weight => ("io.weight".to_owned(), value.to_owned()),
+            StockSetting::Wbps(device) => ("io.max".to_owned(), format!("{device} wbps={value}")),
+            StockSetting::Level(name) => {
                 let (kind, number) = value.split_once(' ').unwrap_or(("bytes", value));
                 (format!("proc/sys/{name}_{kind}"), number.to_owned())
             }
-            Setting::Percent(name) => match parts(value) {
+            StockSetting::Percent(name) => match parse_percent(value) {
                 Some(parts) => (format!("{name}_fine"), parts.to_string()),
                 None => (name.clone(), value.to_owned()),
             },
-            Setting::File(name) => (name.clone(), value.to_owned()),
+            StockSetting::File(name) => (name.clone(), value.to_owned()),
         };
         let file = directory.join(&name);
-        match slow_file::disk(&name) {
-            Some(disk) => slow_file::patiently(directory, disk, move || replace(&file, &text)),
-            None => replace(&file, &text),
+        match slow_file::disk_of(&name) {
+            Some(disk) => {
+                slow_file::run_with_timeout(directory, disk, move || write_existing(&file, &text))
+            }
+            None => write_existing(&file, &text),
         }
     }
 }
 
 /// Writes to a file that is there.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
+fn write_existing(file: &Path, text: &str) -> io::Result<()> {
     // Not made: a directory that is no cgroup's would get one. Without waiting, kernels that can
     // leave reclaim to the cgroup's own tasks.
     let mut file = fs::OpenOptions::new()
@@ -130,14 +132,14 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     file.write_all(format!("{text}\n").as_bytes())
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for StockSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Setting::High => f.write_str("memory.high"),
-            Setting::Weight => f.write_str("io.weight"),
-            Setting::Wbps(device) => write!(f, "io.max {device} wbps"),
-            Setting::Level(name) => f.write_str(&name.replace('/', ".")),
-            Setting::Percent(name) | Setting::File(name) => write!(f, "/{name}"),
+            StockSetting::High => f.write_str("memory.high"),
+            StockSetting::Weight => f.write_str("io.weight"),
+            StockSetting::Wbps(device) => write!(f, "io.max {device} wbps"),
+            StockSetting::Level(name) => f.write_str(&name.replace('/', ".")),
+            StockSetting::Percent(name) | StockSetting::File(name) => write!(f, "/{name}"),
         }
     }
 }
@@ -146,7 +148,7 @@ impl fmt::Display for Setting {
 const PARTS: u64 = 10_000;
 
 /// Of so many parts; whole percent without a point.
-fn percent(fine: &str) -> Option<String> {
+fn format_percent(fine: &str) -> Option<String> {
     let fine: u64 = fine.parse().ok()?;
     Some(match fine % PARTS {
         0 => (fine / PARTS).to_string(),
@@ -155,7 +157,7 @@ fn percent(fine: &str) -> Option<String> {
 }
 
 /// The parts of a percentage with a point.
-fn parts(percent: &str) -> Option<u64> {
+fn parse_percent(percent: &str) -> Option<u64> {
     let (whole, rest) = percent.split_once('.')?;
     Some(whole.parse::<u64>().ok()? * PARTS + rest.parse::<u64>().ok()?)
 }
@@ -174,11 +176,15 @@ mod tests {
     #[test]
     fn a_part_of_a_file_is_read_by_itself() {
         let dir = file("io.weight", "default 100\n8:0 50\n");
-        assert_eq!(Setting::Weight.read(dir.path()).expect("read"), "100");
+        assert_eq!(StockSetting::Weight.read(dir.path()).expect("read"), "100");
         let text =
             "8:0 rbps=1 wbps=4096 riops=max wiops=max\n8:16 rbps=max wbps=max riops=9 wiops=max\n";
         let dir = file("io.max", text);
-        let wbps = |device: &str| Setting::Wbps(device.into()).read(dir.path()).expect("read");
+        let wbps = |device: &str| {
+            StockSetting::Wbps(device.into())
+                .read(dir.path())
+                .expect("read")
+        };
         assert_eq!(
             ["8:0", "8:16", "8:1"].map(wbps),
             ["4096", "max", "max"].map(String::from)
@@ -190,7 +196,7 @@ mod tests {
         let dir = file("proc/sys/vm/dirty_ratio", "20\n");
         let bytes = dir.path().join("proc/sys/vm/dirty_bytes");
         fs::write(&bytes, "0\n").expect("written");
-        let level = Setting::Level("vm/dirty".into());
+        let level = StockSetting::Level("vm/dirty".into());
         assert_eq!(level.read(dir.path()).expect("read"), "ratio 20");
         level.write(dir.path(), "bytes 33554432").expect("written");
         assert_eq!(level.read(dir.path()).expect("read"), "bytes 33554432");
@@ -202,7 +208,7 @@ mod tests {
     /// As of Linux 6.2, with `max_bytes` 524288 of a host's 64 MiB.
     #[test]
     fn a_part_of_a_percent_comes_back_as_it_was() {
-        let ratio = Setting::Percent("bdi/max_ratio".into());
+        let ratio = StockSetting::Percent("bdi/max_ratio".into());
         let dir = file("memory.high", "max\n");
         fs::create_dir_all(dir.path().join("bdi")).expect("made");
         let write = |name: &str, text: &str| {
@@ -226,9 +232,13 @@ mod tests {
     #[test]
     fn no_file_is_made() {
         let dir = file("memory.high", "max\n");
-        Setting::High.write(dir.path(), "4096").expect("written");
-        assert_eq!(Setting::High.read(dir.path()).expect("read"), "4096");
-        Setting::Weight.write(dir.path(), "50").expect_err("none");
+        StockSetting::High
+            .write(dir.path(), "4096")
+            .expect("written");
+        assert_eq!(StockSetting::High.read(dir.path()).expect("read"), "4096");
+        StockSetting::Weight
+            .write(dir.path(), "50")
+            .expect_err("none");
         assert!(!dir.path().join("io.weight").exists());
     }
 }

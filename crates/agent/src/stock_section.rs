@@ -11,9 +11,9 @@
 //! bdi = { "8:16" = { max_ratio = 10, strict_limit = 1 } }
 //! ```
 
-use crate::globs::{self, matches};
+use crate::globs::{self, matches_path};
 use crate::limits::Mode;
-use crate::stock_file::Setting;
+use crate::stock_file::StockSetting;
 use config::reader::{Table, Value};
 use config::units;
 use glob::Pattern;
@@ -35,7 +35,7 @@ const BDI: [&str; 2] = [RATIO, "strict_limit"];
 
 /// Seconds of drain that writers run free for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seconds {
+pub enum DrainSeconds {
     /// As many as help, none where none do.
     Auto,
     /// The number that the policy file gives.
@@ -44,32 +44,32 @@ pub enum Seconds {
 
 /// The section, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct StockSettings {
     /// Mode in which settings are kept.
     pub mode: Mode,
     /// Cgroups that leave room for floors.
     limit: Vec<Pattern>,
     /// Time that writers run free, beyond the host's own limit.
-    pub drain: Option<Seconds>,
+    pub drain: Option<DrainSeconds>,
     /// Files of the host.
-    pub host: BTreeMap<Setting, String>,
+    pub host: BTreeMap<StockSetting, String>,
 }
 
-impl Settings {
+impl StockSettings {
     /// Reads the section; what is wrong is noted with the table.
-    pub fn read(table: &Table) -> Settings {
+    pub fn read(table: &Table) -> StockSettings {
         let mode = table
             .optional("mode")
             .and_then(|value| value.parsed("`on`, `observe` or `off`", Mode::parse));
         let limit = table.optional("limit");
-        let sysctl = table.optional("sysctl").map(|value| sysctls(&value));
+        let sysctl = table.optional("sysctl").map(|value| read_sysctls(&value));
         let drain = table
             .optional("drain_seconds")
-            .and_then(|value| seconds(&value));
-        let bdi = table.optional("bdi").map(|value| devices(&value));
-        Settings {
+            .and_then(|value| read_seconds(&value));
+        let bdi = table.optional("bdi").map(|value| read_bdi(&value));
+        StockSettings {
             mode: mode.unwrap_or(Mode::On),
-            limit: limit.map_or_else(Vec::new, |value| globs::patterns(&value)),
+            limit: limit.map_or_else(Vec::new, |value| globs::read_patterns(&value)),
             drain,
             host: sysctl.into_iter().chain(bdi).flatten().collect(),
         }
@@ -82,18 +82,18 @@ impl Settings {
 
     /// Returns whether the cgroup at `path` leaves room for floors.
     pub fn may_limit(&self, path: &str) -> bool {
-        self.limit.iter().any(|glob| matches(glob, path))
+        self.limit.iter().any(|glob| matches_path(glob, path))
     }
 }
 
-fn seconds(value: &Value) -> Option<Seconds> {
+fn read_seconds(value: &Value) -> Option<DrainSeconds> {
     let text = value.scalar()?;
     let seconds = match text.as_str() {
-        "auto" => Some(Seconds::Auto),
-        text => text.parse().ok().map(Seconds::Given),
+        "auto" => Some(DrainSeconds::Auto),
+        text => text.parse().ok().map(DrainSeconds::Given),
     };
     let is_known =
-        |of: &Seconds| !matches!(of, Seconds::Given(n) if !(1..=SECONDS_MAX).contains(n));
+        |of: &DrainSeconds| !matches!(of, DrainSeconds::Given(n) if !(1..=SECONDS_MAX).contains(n));
     let seconds = seconds.filter(is_known);
     if seconds.is_none() {
         value.complain(format!(
@@ -103,7 +103,7 @@ fn seconds(value: &Value) -> Option<Seconds> {
     seconds
 }
 
-fn sysctls(value: &Value) -> Vec<(Setting, String)> {
+fn read_sysctls(value: &Value) -> Vec<(StockSetting, String)> {
     let entries = value.entries("a table, as in `{ \"vm.dirty_bytes\" = \"192M\" }`");
     let entries = entries.unwrap_or_default().into_iter();
     let settings = entries.filter_map(|(name, value)| {
@@ -111,7 +111,7 @@ fn sysctls(value: &Value) -> Vec<(Setting, String)> {
         if TIMES.contains(&name) {
             let number = value.unsigned("a number of centiseconds")?;
             return Some((
-                Setting::File(format!("proc/sys/{path}")),
+                StockSetting::File(format!("proc/sys/{path}")),
                 number.to_string(),
             ));
         }
@@ -131,12 +131,15 @@ fn sysctls(value: &Value) -> Vec<(Setting, String)> {
                 is_percent
             })?,
         };
-        Some((Setting::Level(level.into()), format!("{kind} {number}")))
+        Some((
+            StockSetting::Level(level.into()),
+            format!("{kind} {number}"),
+        ))
     });
     settings.collect()
 }
 
-fn devices(value: &Value) -> Vec<(Setting, String)> {
+fn read_bdi(value: &Value) -> Vec<(StockSetting, String)> {
     let devices = value.entries("a table, as in `{ \"8:16\" = { max_ratio = 10 } }`");
     let devices = devices.unwrap_or_default().into_iter();
     let settings = devices.flat_map(|(device, value)| {
@@ -151,8 +154,8 @@ fn devices(value: &Value) -> Vec<(Setting, String)> {
                 let number = table.optional(name)?.unsigned("a number")?;
                 let file = format!("sys/class/bdi/{device}/{name}");
                 let setting = match *name {
-                    RATIO => Setting::Percent(file),
-                    _ => Setting::File(file),
+                    RATIO => StockSetting::Percent(file),
+                    _ => StockSetting::File(file),
                 };
                 Some((setting, number.to_string()))
             });
@@ -168,7 +171,7 @@ mod tests {
     use super::*;
     use crate::rules::Rules;
 
-    fn read(text: &str) -> Result<Settings, String> {
+    fn read(text: &str) -> Result<StockSettings, String> {
         let rules = Rules::parse("agent.toml", text);
         rules
             .map(|rules| rules.stock)
@@ -190,14 +193,14 @@ mod tests {
                     bdi = { \"8:16\" = { max_ratio = 10, strict_limit = 1 } }\n";
         let settings = read(text).expect("valid");
         assert!(settings.may_limit("/batch/a") && !settings.may_limit("/db"));
-        let level = |name: &str| Setting::Level(format!("vm/{name}"));
-        let file = |name: &str| Setting::File(name.into());
+        let level = |name: &str| StockSetting::Level(format!("vm/{name}"));
+        let file = |name: &str| StockSetting::File(name.into());
         let expected = [
             (level("dirty"), "bytes 1048576"),
             (level("dirty_background"), "ratio 5"),
             (file("proc/sys/vm/dirty_expire_centisecs"), "500"),
             (
-                Setting::Percent("sys/class/bdi/8:16/max_ratio".into()),
+                StockSetting::Percent("sys/class/bdi/8:16/max_ratio".into()),
                 "10",
             ),
             (file("sys/class/bdi/8:16/strict_limit"), "1"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A cgroup hierarchy below a directory.
 #[derive(Clone, Debug)]
-pub struct Tree {
+pub struct Hierarchy {
     root: PathBuf,
     /// User who may name cgroups without being asked: the owner of the root, which is root.
     owner: u32,
@@ -16,7 +16,7 @@ pub struct Tree {
 
 /// A cgroup found in a hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CgroupDir {
     /// The cgroup's directory.
     pub directory: PathBuf,
     /// From the root of the hierarchy, `/system.slice/a.service`.
@@ -28,14 +28,14 @@ pub struct Place {
     pub delegated: bool,
 }
 
-impl Tree {
+impl Hierarchy {
     /// The hierarchy mounted at `root`.
     ///
     /// # Errors
     /// There is none.
-    pub fn at(root: &Path) -> std::io::Result<Tree> {
+    pub fn open(root: &Path) -> std::io::Result<Hierarchy> {
         let metadata = fs::metadata(root)?;
-        Ok(Tree {
+        Ok(Hierarchy {
             root: root.into(),
             owner: metadata.uid(),
         })
@@ -48,8 +48,8 @@ impl Tree {
 
     /// The cgroup with this directory and all below it, parents first. `found` says whether to go
     /// below it.
-    pub fn walk(&self, directory: &Path, mut found: impl FnMut(&Place) -> bool) {
-        let Some(first) = self.place(directory) else {
+    pub fn walk(&self, directory: &Path, mut found: impl FnMut(&CgroupDir) -> bool) {
+        let Some(first) = self.find_cgroup(directory) else {
             return;
         };
         let mut todo = vec![first];
@@ -67,12 +67,12 @@ impl Tree {
             }
             let entries = fs::read_dir(&place.directory).into_iter().flatten();
             let delegated = place.delegated || metadata.uid() != self.owner;
-            let mut below: Vec<Place> = entries
+            let mut below: Vec<CgroupDir> = entries
                 .flatten()
                 .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
                 .filter_map(|entry| {
                     let inode = entry.metadata().ok()?.ino();
-                    Some(place.child(&entry.file_name(), inode, delegated))
+                    Some(place.child_cgroup(&entry.file_name(), inode, delegated))
                 })
                 .collect();
             // Popped from the end.
@@ -94,13 +94,13 @@ impl Tree {
     }
 
     /// The cgroup with this directory, if it is one of this hierarchy.
-    fn place(&self, directory: &Path) -> Option<Place> {
+    fn find_cgroup(&self, directory: &Path) -> Option<CgroupDir> {
         let below = directory.strip_prefix(&self.root).ok()?;
         let directory_of = |path: &Path| -> Option<Metadata> {
             fs::symlink_metadata(path).ok().filter(Metadata::is_dir)
         };
         let mut metadata = directory_of(&self.root)?;
-        let mut place = Place {
+        let mut place = CgroupDir {
             directory: self.root.clone(),
             path: "/".into(),
             inode: metadata.ino(),
@@ -109,16 +109,16 @@ impl Tree {
         for name in below {
             let delegated = place.delegated || metadata.uid() != self.owner;
             metadata = directory_of(&place.directory.join(name))?;
-            place = place.child(name, metadata.ino(), delegated);
+            place = place.child_cgroup(name, metadata.ino(), delegated);
         }
         Some(place)
     }
 }
 
-impl Place {
-    fn child(&self, name: &OsStr, inode: u64, delegated: bool) -> Place {
+impl CgroupDir {
+    fn child_cgroup(&self, name: &OsStr, inode: u64, delegated: bool) -> CgroupDir {
         let parent = self.path.trim_end_matches('/');
-        Place {
+        CgroupDir {
             directory: self.directory.join(name),
             path: format!("{parent}/{}", name.to_string_lossy()),
             inode,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn paths(tree: &Tree, from: &str) -> Vec<String> {
+    fn paths(tree: &Hierarchy, from: &str) -> Vec<String> {
         let mut paths = Vec::new();
         tree.walk(&tree.root().join(from), |place| {
             paths.push(place.path.clone());
@@ -158,7 +158,7 @@ mod tests {
             fs::create_dir_all(dir.path().join(path)).expect("made");
         }
         symlink(dir.path(), dir.path().join("a/loop")).expect("made");
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let tree = Hierarchy::open(dir.path()).expect("a hierarchy");
         assert_eq!(
             paths(&tree, ""),
             ["/", "/a", "/a/x", "/a/x/y", "/a/z", "/b"]
@@ -173,7 +173,7 @@ mod tests {
     fn below_somebody_elses_directory_is_delegated() {
         let dir = tempfile::tempdir().expect("made");
         fs::create_dir_all(dir.path().join("user/mine")).expect("made");
-        let mut tree = Tree::at(dir.path()).expect("a hierarchy");
+        let mut tree = Hierarchy::open(dir.path()).expect("a hierarchy");
         // As if another user owned all of it.
         tree.owner = tree.owner.wrapping_add(1);
         let mut delegated = Vec::new();
@@ -189,7 +189,9 @@ mod tests {
                 ("/user/mine".to_string(), true)
             ]
         );
-        let place = tree.place(&dir.path().join("user/mine")).expect("there");
+        let place = tree
+            .find_cgroup(&dir.path().join("user/mine"))
+            .expect("there");
         assert!(place.delegated && place.is_there());
         fs::remove_dir(&place.directory).expect("removed");
         assert!(!place.is_there());

@@ -4,24 +4,24 @@
 use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::setting::Setting;
-use crate::tree::{Place, Tree};
+use crate::tree::{CgroupDir, Hierarchy};
 use knobs::Knob;
 use std::collections::BTreeMap;
 
 /// Settings that a cgroup is granted of what it asks for, and what rules say, which counts more.
 /// Seconds are left as they are.
-pub fn wanted(
+pub fn desired_settings(
     requests: &Requests,
     rules: &Rules,
-    tree: &Tree,
-    place: &Place,
+    tree: &Hierarchy,
+    place: &CgroupDir,
 ) -> BTreeMap<Knob, Setting> {
     let memory_max = || tree.memory_max(&place.directory);
-    let asked = requests.of(place);
-    let ruled = rules.wanted(&place.path, place.delegated);
+    let asked = requests.granted_to(place);
+    let ruled = rules.settings_for(&place.path, place.delegated);
     // Of two that name a knob the later one counts.
     let all = asked.iter().map(|(knob, setting)| (*knob, setting));
     all.chain(ruled)
-        .filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)))
+        .filter_map(|(knob, setting)| Some((knob, setting.resolve_percent(memory_max)?)))
         .collect()
 }

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 /// All inotify watches on cgroups.
-pub struct Watch {
+pub struct CgroupWatch {
     inotify: Inotify,
     wanted: AddWatchFlags,
     directories: HashMap<WatchDescriptor, PathBuf>,
@@ -22,7 +22,7 @@ pub struct Watch {
 
 /// Events since the last call.
 #[derive(Debug, Default, PartialEq)]
-pub struct Heard {
+pub struct WatchEvents {
     /// Directories that were made.
     pub made: Vec<PathBuf>,
     /// Directories that are gone.
@@ -33,25 +33,27 @@ pub struct Heard {
     pub lost: bool,
 }
 
-impl Watch {
+impl CgroupWatch {
     /// None yet; directories that are made will be heard of.
     ///
     /// # Errors
     /// The kernel grants no instance.
-    pub fn new() -> nix::Result<Watch> {
-        Watch::of(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO)
+    pub fn new() -> nix::Result<CgroupWatch> {
+        CgroupWatch::with_flags(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO)
     }
 
     /// None yet; all that can be heard of will be.
     ///
     /// # Errors
     /// The kernel grants no instance.
-    pub fn of_all() -> nix::Result<Watch> {
-        Watch::of(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MODIFY)
+    pub fn for_all_events() -> nix::Result<CgroupWatch> {
+        CgroupWatch::with_flags(
+            AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MODIFY,
+        )
     }
 
-    fn of(wanted: AddWatchFlags) -> nix::Result<Watch> {
-        Ok(Watch {
+    fn with_flags(wanted: AddWatchFlags) -> nix::Result<CgroupWatch> {
+        Ok(CgroupWatch {
             inotify: Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?,
             wanted,
             directories: HashMap::new(),
@@ -83,8 +85,8 @@ impl Watch {
     ///
     /// # Errors
     /// The kernel does not tell.
-    pub fn heard(&mut self) -> nix::Result<Heard> {
-        let mut heard = Heard::default();
+    pub fn read_events(&mut self) -> nix::Result<WatchEvents> {
+        let mut heard = WatchEvents::default();
         loop {
             let events = match self.inotify.read_events() {
                 Ok(events) => events,
@@ -116,7 +118,7 @@ impl Watch {
     }
 }
 
-impl AsFd for Watch {
+impl AsFd for CgroupWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
@@ -130,28 +132,28 @@ mod tests {
     #[test]
     fn directories_are_heard_of_and_files_are_not() {
         let dir = tempfile::tempdir().expect("made");
-        let mut watch = Watch::new().expect("granted");
+        let mut watch = CgroupWatch::new().expect("granted");
         watch.add(dir.path()).expect("granted");
         watch.add(&dir.path().join("gone")).expect("nothing to do");
         fs::create_dir(dir.path().join("a")).expect("made");
         fs::write(dir.path().join("file"), "").expect("written");
-        let heard = watch.heard().expect("told");
+        let heard = watch.read_events().expect("told");
         assert_eq!(heard.made, [dir.path().join("a")]);
         assert!(!heard.lost);
-        assert_eq!(watch.heard().expect("told"), Heard::default());
+        assert_eq!(watch.read_events().expect("told"), WatchEvents::default());
     }
 
     #[test]
     fn who_asks_hears_of_files_too() {
         let dir = tempfile::tempdir().expect("made");
-        let mut watch = Watch::of_all().expect("granted");
+        let mut watch = CgroupWatch::for_all_events().expect("granted");
         watch.add(dir.path()).expect("granted");
         let (a, file) = (dir.path().join("a"), dir.path().join("file"));
         fs::create_dir(&a).expect("made");
         fs::write(&file, "1").expect("written");
         fs::remove_dir(&a).expect("removed");
         fs::remove_file(&file).expect("removed");
-        let heard = watch.heard().expect("told");
+        let heard = watch.read_events().expect("told");
         assert_eq!((heard.made, heard.gone), (vec![a.clone()], vec![a]));
         assert_eq!(heard.written, [file]);
     }
@@ -159,14 +161,14 @@ mod tests {
     #[test]
     fn a_watch_ends_with_its_directory() {
         let dir = tempfile::tempdir().expect("made");
-        let mut watch = Watch::new().expect("granted");
+        let mut watch = CgroupWatch::new().expect("granted");
         let below = dir.path().join("a");
         fs::create_dir(&below).expect("made");
         watch.add(&below).expect("granted");
         watch.add(&below).expect("granted");
         assert_eq!(watch.len(), 1);
         fs::remove_dir(&below).expect("removed");
-        watch.heard().expect("told");
+        watch.read_events().expect("told");
         assert_eq!(watch.len(), 0);
     }
 }

@@ -5,9 +5,9 @@ use crate::output;
 use agent::globs;
 use agent::journal::Journal;
 use agent::metrics::Shown;
-use agent::preview::{Preview, preview};
+use agent::preview::{Preview, preview_policy};
 use agent::rules::Rules;
-use agent::tree::Tree;
+use agent::tree::Hierarchy;
 use anyhow::Result;
 use observe::read::cgroup;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9759", value_parser = listen)]
     listen: Listen,
     /// Show only cgroups that match; can be repeated
-    #[arg(long, value_name = "GLOB", value_parser = |text: &str| globs::pattern(text).map(|_| text.to_string()))]
+    #[arg(long, value_name = "GLOB", value_parser = |text: &str| globs::parse_pattern(text).map(|_| text.to_string()))]
     show: Vec<String>,
     /// Show at most N cgroups: those with rules first, then those nearest to the root
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -80,7 +80,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let only = args
         .show
         .iter()
-        .filter_map(|glob| globs::pattern(glob).ok());
+        .filter_map(|glob| globs::parse_pattern(glob).ok());
     let options = agent::Options {
         policy: args.policy,
         pods: args.pods,
@@ -109,10 +109,10 @@ fn check(file: &Path, args: &Args) -> Result<ExitCode> {
     let checked = Rules::load(file, None);
     let status = ExitCode::from(u8::from(checked.is_err()));
     let tree = cgroup::mounted(&args.root).ok();
-    let tree = tree.and_then(|directory| Tree::at(&directory).ok());
+    let tree = tree.and_then(|directory| Hierarchy::open(&directory).ok());
     let mut seen = checked
         .as_ref()
-        .map(|rules| preview(rules, tree.as_ref()))
+        .map(|rules| preview_policy(rules, tree.as_ref()))
         .unwrap_or_default();
     if !args.dry_run {
         seen.writes.clear();

@@ -7,9 +7,9 @@
 //! regular file of a mount of that very disk: a FUSE server is never asked, a FIFO or device never
 //! opened. A file with a lease is left alone, as opening it would break the lease.
 
-use super::settings::Settings;
-use crate::flat_keyed::stat;
-use crate::tree::Tree;
+use super::settings::AssistSettings;
+use crate::flat_keyed::find_value;
+use crate::tree::Hierarchy;
 use knobs::Knob;
 use nix::libc;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,13 +38,18 @@ pub struct Open {
 }
 
 /// Files open for writing on the device, of the cgroups that hold most, most first.
-pub fn find(root: &Path, tree: &Tree, settings: &Settings, device: &str) -> Vec<Open> {
+pub fn find_open_files(
+    root: &Path,
+    tree: &Hierarchy,
+    settings: &AssistSettings,
+    device: &str,
+) -> Vec<Open> {
     let mut files = Vec::new();
-    for process in processes(tree, settings) {
+    for process in dirtiest_processes(tree, settings) {
         let directory = root.join(format!("proc/{process}"));
         let mounts = Arc::new(mounts_of(root, &directory, device));
         if !mounts.is_empty() {
-            descriptors(&directory, &mounts, &mut files);
+            add_descriptors(&directory, &mounts, &mut files);
         }
         if files.len() >= MOST_FILES {
             break;
@@ -54,11 +59,11 @@ pub fn find(root: &Path, tree: &Tree, settings: &Settings, device: &str) -> Vec<
 }
 
 /// Processes of cgroups that have most dirty pages.
-fn processes(tree: &Tree, settings: &Settings) -> Vec<u32> {
+fn dirtiest_processes(tree: &Hierarchy, settings: &AssistSettings) -> Vec<u32> {
     let mut holders = Vec::new();
     tree.walk(tree.root(), |place| {
         let text = fs::read_to_string(place.directory.join("memory.stat")).unwrap_or_default();
-        let dirty = stat(&text, "file_dirty").unwrap_or(0);
+        let dirty = find_value(&text, "file_dirty").unwrap_or(0);
         let is_root = place.path == "/";
         if has_window(&place.directory) {
             return false;
@@ -120,7 +125,7 @@ fn disk_of(root: &Path, number: &str) -> Option<String> {
 }
 
 /// Adds what the process with this directory has open for writing.
-fn descriptors(process: &Path, mounts: &Arc<BTreeSet<u64>>, files: &mut Vec<Open>) {
+fn add_descriptors(process: &Path, mounts: &Arc<BTreeSet<u64>>, files: &mut Vec<Open>) {
     let entries = fs::read_dir(process.join("fd")).into_iter().flatten();
     for entry in entries.flatten().take(MOST_DESCRIPTORS) {
         let info = process.join("fdinfo").join(entry.file_name());
@@ -136,14 +141,14 @@ fn descriptors(process: &Path, mounts: &Arc<BTreeSet<u64>>, files: &mut Vec<Open
     }
 }
 
-fn field<'a>(info: &'a str, key: &str) -> Option<&'a str> {
+fn find_field<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     let mut lines = info.lines();
     lines.find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
 /// By its `fdinfo`: on one of the mounts, and without a lease.
 fn may_open(info: &str, mounts: &BTreeSet<u64>) -> bool {
-    let mount = field(info, "mnt_id:").and_then(|number| number.parse().ok());
+    let mount = find_field(info, "mnt_id:").and_then(|number| number.parse().ok());
     let has_lease = info
         .lines()
         .any(|line| line.starts_with("lock:") && line.contains(" LEASE "));
@@ -151,7 +156,7 @@ fn may_open(info: &str, mounts: &BTreeSet<u64>) -> bool {
 }
 
 fn is_writable(info: &str) -> bool {
-    let flags = field(info, "flags:").and_then(|flags| i32::from_str_radix(flags, 8).ok());
+    let flags = find_field(info, "flags:").and_then(|flags| i32::from_str_radix(flags, 8).ok());
     flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
@@ -229,7 +234,7 @@ mod tests {
         let file = File::create(&path).expect("made");
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()));
         let info = info.expect("read");
-        let mount = field(&info, "mnt_id:").and_then(|number| number.parse().ok());
+        let mount = find_field(&info, "mnt_id:").and_then(|number| number.parse().ok());
         let mounts = Arc::new(BTreeSet::from([mount.expect("has one")]));
         let of = |fd: RawFd, mounts: &Arc<BTreeSet<u64>>| Open {
             path: format!("/proc/self/fd/{fd}").into(),
@@ -269,11 +274,11 @@ mod tests {
         cgroup("w", 9_000_000, "");
         cgroup("w/x", 9_000_000, "12\n");
         fs::write(dir.path().join("w/memory.writeback_bytes"), "1048576\n").expect("written");
-        let tree = Tree::at(dir.path()).expect("is one");
+        let tree = Hierarchy::open(dir.path()).expect("is one");
         let settings = crate::rules::Rules::parse("a", "[assist]\nexempt = [\"/db\"]\n");
         let settings = settings.expect("valid").assist;
-        assert_eq!(processes(&tree, &settings), [7, 8]);
+        assert_eq!(dirtiest_processes(&tree, &settings), [7, 8]);
         cgroup("c", 100_000, "9\n");
-        assert_eq!(processes(&tree, &settings), [7, 8, 9]);
+        assert_eq!(dirtiest_processes(&tree, &settings), [7, 8, 9]);
     }
 }

@@ -2,12 +2,12 @@
 //! The thread that looks at flushers and decides how many assistants each device has.
 
 use super::files;
-use super::settings::Settings;
-use super::status::Status;
+use super::settings::AssistSettings;
+use super::status::AssistStatus;
 use super::threads::Threads;
-use crate::flushers::{Doing, Flushers};
+use crate::flushers::{FlusherActivity, FlusherThreads};
 use crate::journal::{Event, Journal};
-use crate::tree::Tree;
+use crate::tree::Hierarchy;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use policy::assist::{Assist, Look};
 use std::collections::BTreeMap;
@@ -38,35 +38,35 @@ struct Device {
 }
 
 /// The thread's state.
-pub struct Keeper {
+pub struct AssistKeeper {
     root: PathBuf,
-    tree: Tree,
-    settings: Settings,
+    tree: Hierarchy,
+    settings: AssistSettings,
     journal: Journal,
-    status: Arc<Mutex<Status>>,
-    flushers: Flushers,
+    status: Arc<Mutex<AssistStatus>>,
+    flushers: FlusherThreads,
     devices: BTreeMap<String, Device>,
     looks: u64,
     stepped: Instant,
     said: Option<String>,
 }
 
-impl Keeper {
+impl AssistKeeper {
     /// Has no assistants yet.
     pub fn new(
         root: PathBuf,
-        tree: Tree,
-        settings: Settings,
+        tree: Hierarchy,
+        settings: AssistSettings,
         journal: Journal,
-        status: Arc<Mutex<Status>>,
-    ) -> Keeper {
-        Keeper {
+        status: Arc<Mutex<AssistStatus>>,
+    ) -> AssistKeeper {
+        AssistKeeper {
             root,
             tree,
             settings,
             journal,
             status,
-            flushers: Flushers::default(),
+            flushers: FlusherThreads::default(),
             devices: BTreeMap::new(),
             looks: 0,
             stepped: Instant::now(),
@@ -78,16 +78,19 @@ impl Keeper {
     pub fn run(mut self, ended: &UnixStream) {
         while !self.is_over(ended) {
             let now = Instant::now();
-            for (device, doing) in self.flushers.look(&self.root, now) {
-                self.devices.entry(device).or_default().count(doing);
+            for (device, doing) in self.flushers.sample_activity(&self.root, now) {
+                self.devices
+                    .entry(device)
+                    .or_default()
+                    .count_activity(doing);
             }
             self.looks += 1;
             if now - self.stepped >= STEP {
-                self.step(now);
+                self.run_step(now);
             }
         }
         self.devices.clear();
-        self.tell();
+        self.publish_status();
     }
 
     fn is_over(&self, ended: &UnixStream) -> bool {
@@ -101,7 +104,7 @@ impl Keeper {
         fds[0].any() == Some(true)
     }
 
-    fn step(&mut self, now: Instant) {
+    fn run_step(&mut self, now: Instant) {
         let elapsed = std::mem::replace(&mut self.stepped, now);
         let elapsed = now - elapsed;
         let looks = std::mem::take(&mut self.looks).max(1);
@@ -114,23 +117,23 @@ impl Keeper {
         let mut devices = std::mem::take(&mut self.devices);
         for (name, device) in &mut devices {
             let before = device.assist.threads;
-            let used = device.step(elapsed, looks, before + left);
+            let used = device.decide_threads(elapsed, looks, before + left);
             if device.threads.is_some() {
-                *self.status().cpu.entry(name.clone()).or_default() += used;
+                *self.lock_status().cpu.entry(name.clone()).or_default() += used;
             }
             left = (left + before).saturating_sub(device.assist.threads);
-            self.follow(name, device, before, now);
+            self.follow_decision(name, device, before, now);
         }
         devices.retain(|_, device| !device.is_at_rest());
         self.devices = devices;
-        self.tell();
+        self.publish_status();
     }
 
     /// Has the threads that were decided on, with files to write.
-    fn follow(&mut self, name: &str, device: &mut Device, before: u64, now: Instant) {
+    fn follow_decision(&mut self, name: &str, device: &mut Device, before: u64, now: Instant) {
         let wanted = device.assist.threads;
         if wanted != before {
-            self.journal.say(&Event::Assisted {
+            self.journal.log_event(&Event::Assisted {
                 device: name.to_owned(),
                 threads: wanted,
             });
@@ -141,23 +144,28 @@ impl Keeper {
         let threads = device.threads.get_or_insert_default();
         let is_due = device.found.is_none_or(|then| now - then >= FIND_EVERY);
         if wanted > 0 && is_due {
-            threads.give(files::find(&self.root, &self.tree, &self.settings, name));
+            threads.set_files(files::find_open_files(
+                &self.root,
+                &self.tree,
+                &self.settings,
+                name,
+            ));
             device.found = Some(now);
         }
         if let Err(why) = threads.set(wanted) {
-            self.complain(format!("{name}: no thread to be had: {why}"));
+            self.report_once(format!("{name}: no thread to be had: {why}"));
         }
     }
 
-    fn complain(&mut self, why: String) {
+    fn report_once(&mut self, why: String) {
         if self.said.as_ref() != Some(&why) {
             self.said = Some(why.clone());
-            self.journal.say(&Event::Assist { why });
+            self.journal.log_event(&Event::Assist { why });
         }
     }
 
-    fn tell(&self) {
-        let mut status = self.status();
+    fn publish_status(&self) {
+        let mut status = self.lock_status();
         let threads = self
             .devices
             .iter()
@@ -167,22 +175,29 @@ impl Keeper {
             .collect();
     }
 
-    fn status(&self) -> MutexGuard<'_, Status> {
+    fn lock_status(&self) -> MutexGuard<'_, AssistStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Device {
-    fn count(&mut self, doing: Doing) {
+    fn count_activity(&mut self, doing: FlusherActivity) {
         self.ran += u64::from(doing.ran);
         self.waited += u64::from(doing.waited);
     }
 
     /// Decides; the CPU time that was used since the last step.
-    fn step(&mut self, elapsed: Duration, looks: u64, most: u64) -> Duration {
-        let cpu = self.threads.as_ref().map_or(Duration::ZERO, Threads::cpu);
+    fn decide_threads(&mut self, elapsed: Duration, looks: u64, most: u64) -> Duration {
+        let cpu = self
+            .threads
+            .as_ref()
+            .map_or(Duration::ZERO, Threads::cpu_time);
         let used = cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu));
-        let alive = self.threads.as_ref().map_or(0, Threads::alive).max(1);
+        let alive = self
+            .threads
+            .as_ref()
+            .map_or(0, Threads::threads_alive)
+            .max(1);
         let time = elapsed.as_millis().max(1) * u128::from(alive);
         let permille = |part: u64| part * 1_000 / looks;
         self.assist.step(&Look {
@@ -200,7 +215,7 @@ impl Device {
         let is_alive = self
             .threads
             .as_ref()
-            .is_some_and(|threads| threads.alive() > 0);
+            .is_some_and(|threads| threads.threads_alive() > 0);
         !is_alive
             && self.assist.threads == 0
             && self.assist.bound_ms == 0

@@ -7,7 +7,7 @@
 //! exempt = ["/system.slice/db.service"]
 //! ```
 
-use crate::globs::{self, matches};
+use crate::globs::{self, matches_path};
 use config::reader::Table;
 use glob::Pattern;
 use policy::assist::THREADS_MAX;
@@ -19,16 +19,16 @@ const CPUS: u64 = 1;
 
 /// The section, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct AssistSettings {
     /// Threads that may start writeback at a time; 0 for none.
     pub cpus: u64,
     /// Cgroups whose files are left to the kernel.
     exempt: Vec<Pattern>,
 }
 
-impl Settings {
+impl AssistSettings {
     /// Reads the section; what is wrong is noted with the table.
-    pub fn read(table: &Table) -> Settings {
+    pub fn read(table: &Table) -> AssistSettings {
         let cpus = table.optional("cpus").and_then(|value| {
             let cpus = value.unsigned("a number of CPUs, as in `2`")?;
             if cpus > THREADS_MAX {
@@ -37,15 +37,15 @@ impl Settings {
             Some(cpus)
         });
         let exempt = table.optional("exempt");
-        Settings {
+        AssistSettings {
             cpus: cpus.unwrap_or(CPUS),
-            exempt: exempt.map_or_else(Vec::new, |value| globs::patterns(&value)),
+            exempt: exempt.map_or_else(Vec::new, |value| globs::read_patterns(&value)),
         }
     }
 
     /// True if the files of the cgroup at `path` are left to the kernel.
     pub fn is_exempt(&self, path: &str) -> bool {
-        self.exempt.iter().any(|glob| matches(glob, path))
+        self.exempt.iter().any(|glob| matches_path(glob, path))
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::rules::Rules;
 
-    fn read(text: &str) -> Result<Settings, String> {
+    fn read(text: &str) -> Result<AssistSettings, String> {
         let rules = Rules::parse("agent.toml", text);
         rules
             .map(|rules| rules.assist)

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 /// As of the last step, by device.
 #[derive(Clone, Debug, Default)]
-pub struct Status {
+pub struct AssistStatus {
     /// Threads that start writeback now.
     pub threads: BTreeMap<String, u64>,
     /// CPU time of all there were.
     pub cpu: BTreeMap<String, Duration>,
 }
 
-impl Status {
+impl AssistStatus {
     /// The status as metrics.
-    pub fn families(&self) -> Arc<[Family]> {
+    pub fn to_families(&self) -> Arc<[Family]> {
         let mut threads = Family::gauge(
             "weir_agent_assist_threads",
             "Threads of the agent that start writeback, as one flusher cannot feed the device.",
@@ -26,7 +26,7 @@ impl Status {
             "weir_agent_assist_cpu",
             "CPU time that the agent's threads took to start writeback.",
         )
-        .seconds();
+        .in_seconds();
         for (device, used) in &self.cpu {
             let label: Arc<str> = Arc::from(device.as_str());
             let now = self.threads.get(device).copied().unwrap_or(0);

@@ -64,7 +64,7 @@ impl Threads {
             let thread = std::thread::Builder::new().name("assist".into());
             // One that is in a call of a device that hangs is not waited for.
             thread
-                .spawn(move || work(&shared, number))
+                .spawn(move || run_assistant(&shared, number))
                 .inspect_err(|_| {
                     self.0.alive.fetch_sub(1, Ordering::Relaxed);
                 })?;
@@ -74,23 +74,23 @@ impl Threads {
     }
 
     /// Number of threads alive; more than wanted while some are in their last call.
-    pub fn alive(&self) -> u64 {
+    pub fn threads_alive(&self) -> u64 {
         self.0.alive.load(Ordering::Relaxed)
     }
 
     /// The files from now on.
-    pub fn give(&self, files: Vec<Open>) {
+    pub fn set_files(&self, files: Vec<Open>) {
         let item = |open| {
             Arc::new(Item {
                 open,
                 part: AtomicU64::new(0),
             })
         };
-        *lock(&self.0.files) = files.into_iter().map(item).collect();
+        *lock_files(&self.0.files) = files.into_iter().map(item).collect();
     }
 
     /// CPU time of them all so far.
-    pub fn cpu(&self) -> Duration {
+    pub fn cpu_time(&self) -> Duration {
         Duration::from_nanos(self.0.cpu_ns.load(Ordering::Relaxed))
     }
 }
@@ -101,11 +101,11 @@ impl Drop for Threads {
     }
 }
 
-fn lock(files: &Mutex<Vec<Arc<Item>>>) -> std::sync::MutexGuard<'_, Vec<Arc<Item>>> {
+fn lock_files(files: &Mutex<Vec<Arc<Item>>>) -> std::sync::MutexGuard<'_, Vec<Arc<Item>>> {
     files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn work(shared: &Shared, number: u64) {
+fn run_assistant(shared: &Shared, number: u64) {
     let is_wanted = || number < shared.wanted.load(Ordering::Relaxed);
     while is_wanted() {
         let began = cpu_time();
@@ -123,7 +123,7 @@ fn work(shared: &Shared, number: u64) {
 }
 
 fn next_item(shared: &Shared) -> Option<Arc<Item>> {
-    let files = lock(&shared.files);
+    let files = lock_files(&shared.files);
     let next = shared.next.fetch_add(1, Ordering::Relaxed);
     let next = next.checked_rem(files.len() as u64)?;
     files.get(usize::try_from(next).ok()?).cloned()

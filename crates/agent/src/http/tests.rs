@@ -8,10 +8,12 @@ fn server() -> SocketAddr {
     let answer = |asked: Result<Request, Response>| {
         asked.map_or_else(
             |refused| refused,
-            |request| Response::words("200 OK", format!("{} for {}", request.path, request.accept)),
+            |request| {
+                Response::plain_text("200 OK", format!("{} for {}", request.path, request.accept))
+            },
         )
     };
-    serve(listener, Arc::new(answer)).expect("threads");
+    serve_requests(listener, Arc::new(answer)).expect("threads");
     address
 }
 

@@ -5,7 +5,7 @@
 //! `memory.dirty_stat` is read only of cgroups that have a knob set, to bound the number of series.
 
 use crate::family::Family;
-use crate::tree::Place;
+use crate::tree::CgroupDir;
 use observe::cgroup::Cgroup;
 use observe::read::cgroup::{self, Want};
 use observe::stack::Stack;
@@ -49,12 +49,12 @@ struct Table {
     observed: Family,
 }
 
-pub fn families(places: &[Place], stack: &Stack) -> Vec<Family> {
+pub fn cgroup_families(places: &[CgroupDir], stack: &Stack) -> Vec<Family> {
     let mut table = Table::new();
     for place in places {
         table.add(place, stack);
     }
-    table.families()
+    table.into_families()
 }
 
 impl Table {
@@ -62,41 +62,42 @@ impl Table {
         let gauge = Family::gauge;
         let counter = Family::counter;
         Table {
-            dirty: gauge("weir_cgroup_dirty", "Dirty pages, of descendants too.").bytes(),
+            dirty: gauge("weir_cgroup_dirty", "Dirty pages, of descendants too.").in_bytes(),
             writeback: gauge(
                 "weir_cgroup_writeback",
                 "Pages being written, of descendants too.",
             )
-            .bytes(),
+            .in_bytes(),
             written: counter(
                 "weir_cgroup_written",
                 "Written to devices, of descendants too.",
             )
-            .bytes(),
-            read: counter("weir_cgroup_read", "Read from devices, of descendants too.").bytes(),
+            .in_bytes(),
+            read: counter("weir_cgroup_read", "Read from devices, of descendants too.").in_bytes(),
             pressure: counter(
                 "weir_cgroup_pressure_waiting",
                 "Time in which some task waited for the resource (PSI, some).",
             )
-            .seconds(),
-            floor_wanted: gauge("weir_cgroup_floor_wanted", "The floor as it was written.").bytes(),
-            floor: gauge("weir_cgroup_floor", "The floor in effect.").bytes(),
+            .in_seconds(),
+            floor_wanted: gauge("weir_cgroup_floor_wanted", "The floor as it was written.")
+                .in_bytes(),
+            floor: gauge("weir_cgroup_floor", "The floor in effect.").in_bytes(),
             floor_unused: gauge(
                 "weir_cgroup_floor_unused",
                 "The part of its own floor that it does not hold.",
             )
-            .bytes(),
+            .in_bytes(),
             ceiling: gauge(
                 "weir_cgroup_ceiling",
                 "The tightest ceiling in effect, if any.",
             )
-            .bytes(),
+            .in_bytes(),
             weight: gauge("weir_cgroup_weight", "The weight as it was written."),
             throttled: counter(
                 "weir_cgroup_throttled",
                 "Time slept in the throttle, all tasks, by whose limit.",
             )
-            .seconds(),
+            .in_seconds(),
             pauses: counter(
                 "weir_cgroup_pauses",
                 "Times a task was put to sleep, by whose limit.",
@@ -121,12 +122,12 @@ impl Table {
                 "weir_cgroup_weight_waited",
                 "Time waited for the weight, all tasks.",
             )
-            .seconds(),
+            .in_seconds(),
             bandwidth: gauge(
                 "weir_cgroup_bandwidth",
                 "What it may dirty in a second, as it was written.",
             )
-            .bytes(),
+            .in_bytes(),
             bandwidth_waits: counter(
                 "weir_cgroup_bandwidth_waits",
                 "Passes that waited for a bandwidth, its own or one above.",
@@ -135,12 +136,12 @@ impl Table {
                 "weir_cgroup_bandwidth_waited",
                 "Time waited for a bandwidth, all tasks.",
             )
-            .seconds(),
+            .in_seconds(),
             window: gauge(
                 "weir_cgroup_window",
                 "What its flushers may have under writeback on a device, as it was written.",
             )
-            .bytes(),
+            .in_bytes(),
             window_waits: counter(
                 "weir_cgroup_window_waits",
                 "Times its flushers waited for a window, its own or one above.",
@@ -149,7 +150,7 @@ impl Table {
                 "weir_cgroup_window_waited",
                 "Time its flushers waited for a window.",
             )
-            .seconds(),
+            .in_seconds(),
             observed: counter(
                 "weir_cgroup_observed_passes",
                 "What knobs would have done, in observe-only mode.",
@@ -157,7 +158,7 @@ impl Table {
         }
     }
 
-    fn add(&mut self, place: &Place, stack: &Stack) {
+    fn add(&mut self, place: &CgroupDir, stack: &Stack) {
         let seen = cgroup::at(&place.directory, WANT);
         let path: Arc<str> = place.path.as_str().into();
         let labels = [(CGROUP, &path)];
@@ -180,7 +181,7 @@ impl Table {
                 .exists()
             {
                 let labels = [(CGROUP, &path), ("resource", &resource.into())];
-                self.pressure.add(&labels, seconds(waited));
+                self.pressure.add(&labels, seconds_from_us(waited));
             }
         }
         self.add_knobs(&place.directory, &path, &seen);
@@ -208,7 +209,7 @@ impl Table {
         let Ok(text) = fs::read_to_string(directory.join(knobs::stat_file())) else {
             return;
         };
-        let stat = numbers(&text);
+        let stat = parse_numbers(&text);
         let value = |key: &str| {
             debug_assert!(knobs::stat_keys().iter().any(|of| of.name == key), "{key}");
             stat.get(key).copied()
@@ -234,7 +235,7 @@ impl Table {
             (&mut self.window_waited, "writeback_held_usec"),
         ] {
             if let Some(waited) = value(key) {
-                family.add(&labels, seconds(waited));
+                family.add(&labels, seconds_from_us(waited));
             }
         }
         for by in knobs::deciders() {
@@ -243,7 +244,7 @@ impl Table {
                 self.pauses.add(&labels, pauses);
             }
             if let Some(slept) = value(&format!("throttled_by_{by}_usec")) {
-                self.throttled.add(&labels, seconds(slept));
+                self.throttled.add(&labels, seconds_from_us(slept));
             }
         }
         for (knob, key) in [
@@ -258,7 +259,7 @@ impl Table {
         }
     }
 
-    fn families(self) -> Vec<Family> {
+    fn into_families(self) -> Vec<Family> {
         vec![
             self.dirty,
             self.writeback,
@@ -289,13 +290,13 @@ impl Table {
 }
 
 /// A flat-keyed file's numbers. What is `max` is none.
-fn numbers(text: &str) -> BTreeMap<&str, u64> {
+fn parse_numbers(text: &str) -> BTreeMap<&str, u64> {
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
     pairs
         .filter_map(|(key, value)| Some((key, value.trim().parse().ok()?)))
         .collect()
 }
 
-fn seconds(microseconds: u64) -> f64 {
+fn seconds_from_us(microseconds: u64) -> f64 {
     microseconds as f64 / 1e6
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// Devices that are shown at most.
 const DEVICES: usize = 64;
 
-pub fn families(root: &Path) -> Vec<Family> {
+pub fn host_families(root: &Path) -> Vec<Family> {
     let limits = host::limits(root);
-    let gauge = |name, help, pages: u64| Family::gauge(name, help).bytes().with(pages * PAGE);
+    let gauge = |name, help, pages: u64| Family::gauge(name, help).in_bytes().with(pages * PAGE);
     let mut families = vec![
         gauge("weir_host_dirty", "Dirty pages.", limits.dirty),
         gauge(
@@ -37,9 +37,9 @@ pub fn families(root: &Path) -> Vec<Family> {
     devices.sort_by(|a, b| a.bdi.cmp(&b.bdi));
     let left_out = devices.len().saturating_sub(DEVICES);
     devices.truncate(DEVICES);
-    let mut written = Family::counter("weir_device_written", "Written to the device.").bytes();
+    let mut written = Family::counter("weir_device_written", "Written to the device.").in_bytes();
     let mut busy =
-        Family::counter("weir_device_busy", "Time in which the device had work.").seconds();
+        Family::counter("weir_device_busy", "Time in which the device had work.").in_seconds();
     for device in &devices {
         let bdi: Arc<str> = device.bdi.as_str().into();
         let mounted: Arc<str> = device.mounted_at.as_deref().unwrap_or_default().into();

@@ -40,7 +40,7 @@ const BYTES: [Row; 5] = [
     ),
 ];
 
-pub fn families(root: &Path) -> Vec<Family> {
+pub fn module_families(root: &Path) -> Vec<Family> {
     let directory = root.join("sys/kernel/weir");
     let text = |file: &str| {
         fs::read_to_string(directory.join(file))
@@ -61,7 +61,7 @@ pub fn families(root: &Path) -> Vec<Family> {
         families.extend(value.map(|value| family.with(value)));
     };
     for (name, help, file) in BYTES {
-        gauge(Family::gauge(name, help).bytes(), number(file));
+        gauge(Family::gauge(name, help).in_bytes(), number(file));
     }
     gauge(
         Family::gauge(
@@ -83,7 +83,7 @@ pub fn families(root: &Path) -> Vec<Family> {
             "weir_module_beat_age",
             "Since the module last brought its sums up to date.",
         )
-        .seconds()
+        .in_seconds()
         .with(age as f64 / 1e3)
     }));
     families

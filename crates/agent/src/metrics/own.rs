@@ -26,7 +26,7 @@ impl Own {
     }
 
     /// The agent's metrics of itself.
-    pub fn families(&self) -> Vec<Family> {
+    pub fn agent_families(&self) -> Vec<Family> {
         let seconds = |time: &AtomicU64| time.load(Ordering::Relaxed) as f64 / 1e9;
         let mut version = Family::gauge("weir_build_info", "1, labelled with the version.");
         version.add(&[("version", &Arc::from(env!("CARGO_PKG_VERSION")))], 1_u64);
@@ -41,22 +41,22 @@ impl Own {
                 "weir_agent_scrape_reading",
                 "Time that the last reading of the figures took.",
             )
-            .seconds()
+            .in_seconds()
             .with(seconds(&self.nanoseconds)),
             Family::gauge(
                 "weir_agent_last_scrape_reading",
                 "Time that reading the figures shown here took.",
             )
-            .seconds()
+            .in_seconds()
             .with(seconds(&self.last)),
         ];
-        families.extend(process());
+        families.extend(process_families());
         families
     }
 }
 
 /// CPU time, memory, descriptors, start: as far as /proc tells.
-fn process() -> Vec<Family> {
+fn process_families() -> Vec<Family> {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let boot = fs::read_to_string("/proc/stat").unwrap_or_default();
     let mut families = from_stat(&stat, &boot).unwrap_or_default();
@@ -82,13 +82,13 @@ fn from_stat(stat: &str, boot: &str) -> Option<Vec<Family>> {
     const TICKS: f64 = 100.0;
     Some(vec![
         Family::counter("process_cpu", "User and system CPU time.")
-            .seconds()
+            .in_seconds()
             .with((number(14)? + number(15)?) as f64 / TICKS),
         Family::gauge("process_resident_memory", "Resident memory.")
-            .bytes()
+            .in_bytes()
             .with(number(24)? * PageSize::running().bytes()),
         Family::gauge("process_start_time", "When it started, since the epoch.")
-            .seconds()
+            .in_seconds()
             .with(boot as f64 + number(22)? as f64 / TICKS),
     ])
 }
@@ -119,7 +119,7 @@ mod tests {
         let own = Own::default();
         own.note_scrape(Duration::from_millis(1500));
         own.note_scrape(Duration::from_millis(500));
-        let text = open_metrics(own.families()).expect("written");
+        let text = open_metrics(own.agent_families()).expect("written");
         for line in [
             "weir_agent_scrapes_total 2\n",
             "weir_agent_scrape_reading_seconds_total 2.0\n",

@@ -40,17 +40,17 @@ impl Bench {
 
     fn exporter(&self, max_cgroups: usize, only: &[&str]) -> Exporter {
         let root = self.0.path().to_path_buf();
-        let tree = Tree::at(&root.join("sys/fs/cgroup")).expect("a hierarchy");
+        let tree = Hierarchy::open(&root.join("sys/fs/cgroup")).expect("a hierarchy");
         let only = only
             .iter()
-            .map(|glob| crate::globs::pattern(glob).expect("valid"));
+            .map(|glob| crate::globs::parse_pattern(glob).expect("valid"));
         let only = only.collect();
         Exporter::new(root, tree, Shown { max_cgroups, only })
     }
 }
 
 fn scrape(exporter: &Exporter, accept: &str) -> Response {
-    exporter.answer(Ok(Request {
+    exporter.answer_request(Ok(Request {
         path: "/metrics".into(),
         accept: accept.into(),
     }))
@@ -146,7 +146,7 @@ fn no_more_cgroups_than_allowed_and_those_with_rules_first() {
     }
     let exporter = bench.exporter(4, &["/pods/**"]);
     let kept = bench.0.path().join("sys/fs/cgroup/pods/p33/c");
-    exporter.publish(Published {
+    exporter.store_published(Published {
         families: Vec::new(),
         kept: [kept].into(),
     });
@@ -193,13 +193,13 @@ fn there_are_two_pages() {
             path: path.into(),
             accept: String::new(),
         };
-        exporter.answer(Ok(request)).status
+        exporter.answer_request(Ok(request)).status
     };
     assert_eq!(status("/"), "200 OK");
     assert_eq!(status("/../etc/passwd"), "404 Not Found");
-    let refused = Response::words("405 Method Not Allowed", "no\n");
+    let refused = Response::plain_text("405 Method Not Allowed", "no\n");
     assert_eq!(
-        exporter.answer(Err(refused)).status,
+        exporter.answer_request(Err(refused)).status,
         "405 Method Not Allowed"
     );
     let text = scrape(&exporter, "").body;

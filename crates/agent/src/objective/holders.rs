@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Cgroups that may be limited.
 
-use super::settings::Settings;
-use crate::tree::{Place, Tree};
+use super::settings::ObjectiveSettings;
+use crate::tree::{CgroupDir, Hierarchy};
 
 /// Cgroups that `settings` may limit, none of them below another nor above one whose waits are
 /// measured; and those whose waits are. What is below a directory of another user is left out: its
 /// owner can write there.
-pub fn all(tree: &Tree, settings: &Settings) -> (Vec<Place>, Vec<Place>) {
-    let (mut holders, mut measured): (Vec<Place>, Vec<Place>) = (Vec::new(), Vec::new());
+pub fn find_holders(
+    tree: &Hierarchy,
+    settings: &ObjectiveSettings,
+) -> (Vec<CgroupDir>, Vec<CgroupDir>) {
+    let (mut holders, mut measured): (Vec<CgroupDir>, Vec<CgroupDir>) = (Vec::new(), Vec::new());
     tree.walk(tree.root(), |place| {
         if place.delegated {
             return false;
@@ -20,7 +23,7 @@ pub fn all(tree: &Tree, settings: &Settings) -> (Vec<Place>, Vec<Place>) {
         }
         true
     });
-    let is_below = |path: &str, above: &Place| {
+    let is_below = |path: &str, above: &CgroupDir| {
         let rest = path.strip_prefix(&above.path);
         rest.is_some_and(|rest| rest.starts_with('/'))
     };
@@ -45,9 +48,9 @@ mod tests {
         let text = "[[objective]]\ncgroup = [\"/db\", \"/pods/db\"]\nfsync_p99 = \"1s\"\n\
                     limit = [\"/batch/*\", \"/batch/*/*\", \"/db/*\", \"/pods\", \"/pods/*\"]\n";
         let rules = Rules::parse("a.toml", text).expect("valid");
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
-        let (holders, measured) = all(&tree, &rules.objectives[0]);
-        let paths = |places: &[Place]| -> Vec<String> {
+        let tree = Hierarchy::open(dir.path()).expect("a hierarchy");
+        let (holders, measured) = find_holders(&tree, &rules.objectives[0]);
+        let paths = |places: &[CgroupDir]| -> Vec<String> {
             places.iter().map(|place| place.path.clone()).collect()
         };
         assert_eq!(paths(&holders), ["/batch/a", "/batch/b", "/pods/other"]);

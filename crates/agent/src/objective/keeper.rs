@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The thread: measures once a second, and sets windows and ceilings as the policies say.
 
-use super::applied::Applied;
+use super::applied::AppliedLimits;
 use super::holders;
 use super::measure::Measure;
-use super::queues::{Measured, Queues};
-use super::settings::{Bound, Calls, Settings};
-use super::status::{Status, Value};
+use super::queues::{QueueFigures, Queues};
+use super::settings::{Bound, Calls, ObjectiveSettings};
+use super::status::{ObjectiveStatus, ObjectiveValue};
 use super::windows::{self, Windows};
-use crate::asked::Asked;
+use crate::asked::RequestedLimits;
 use crate::disk_queue;
 use crate::held;
 use crate::journal::{Event, Journal};
-use crate::limits::{Found, Mode};
+use crate::limits::{FoundLimit, Mode};
 use crate::saved_limits::SavedLimits;
-use crate::tree::{Place, Tree};
+use crate::tree::{CgroupDir, Hierarchy};
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
@@ -35,8 +35,8 @@ const STEP: Duration = Duration::from_secs(1);
 const PAGE_KIB: u64 = 4;
 
 /// A cgroup that may be limited, while an objective is at stake.
-struct Holder {
-    place: Place,
+struct CeilingHolder {
+    place: CgroupDir,
     /// Pages it holds.
     held: u64,
     /// Written for it since it was made.
@@ -44,10 +44,10 @@ struct Holder {
 }
 
 /// An objective at work.
-struct Kept {
+struct KeptObjective {
     /// Its place in the policy file.
     index: usize,
-    settings: Settings,
+    settings: ObjectiveSettings,
     objective: Objective,
     /// Disks' queues, narrowed before there are ceilings where there is no module.
     queues: Queues,
@@ -55,9 +55,9 @@ struct Kept {
     windows: Windows,
     measure: Measure,
     /// Cgroups whose pressure is measured.
-    measured: Vec<Place>,
+    measured: Vec<CgroupDir>,
     /// Those that may be limited, by inode; looked for while the bound is broken or limits are set.
-    holders: BTreeMap<u64, Holder>,
+    holders: BTreeMap<u64, CeilingHolder>,
     /// There was a look at them before.
     is_known: bool,
     value: Option<u64>,
@@ -69,46 +69,46 @@ struct Kept {
 type Seen = (Vec<Timed>, Vec<Timed>);
 
 /// The thread's state.
-pub struct Keeper {
-    tree: Tree,
+pub struct ObjectiveKeeper {
+    tree: Hierarchy,
     syncs: Option<Syncs>,
     reads: Option<Reads>,
-    kept: Vec<Kept>,
-    ceilings: Applied,
-    windows: Applied,
+    kept: Vec<KeptObjective>,
+    ceilings: AppliedLimits,
+    windows: AppliedLimits,
     /// Receives ceilings where there is no module.
-    asked: Option<Asked>,
+    asked: Option<RequestedLimits>,
     journal: Journal,
-    status: Arc<Mutex<Status>>,
+    status: Arc<Mutex<ObjectiveStatus>>,
     stepped: Instant,
     said: Option<String>,
 }
 
-impl Keeper {
+impl ObjectiveKeeper {
     /// Begins to look at fsyncs and reads, if an objective is about them. One about what cannot be seen
     /// is left out, which the journal says.
     pub fn new(
-        tree: Tree,
-        settings: &[Settings],
+        tree: Hierarchy,
+        settings: &[ObjectiveSettings],
         (ceilings, windows): (SavedLimits, SavedLimits),
-        asked: Option<Asked>,
+        asked: Option<RequestedLimits>,
         journal: Journal,
-        status: Arc<Mutex<Status>>,
-    ) -> Keeper {
+        status: Arc<Mutex<ObjectiveStatus>>,
+    ) -> ObjectiveKeeper {
         let used = settings.iter().enumerate();
         let used = used.filter(|(_, of)| of.mode != Mode::Off);
-        let mut kept: Vec<Kept> = used
-            .map(|(index, of)| Kept::new(index, of.clone()))
+        let mut kept: Vec<KeptObjective> = used
+            .map(|(index, of)| KeptObjective::new(index, of.clone()))
             .collect();
         let syncs = look_at(Calls::Fsync, &mut kept, Syncs::start, &journal);
         let reads = look_at(Calls::Read, &mut kept, Reads::start, &journal);
-        Keeper {
+        ObjectiveKeeper {
             tree,
             syncs,
             reads,
             kept,
-            ceilings: Applied::new(ceilings, asked.clone(), journal.clone()),
-            windows: Applied::new(windows, None, journal.clone()),
+            ceilings: AppliedLimits::new(ceilings, asked.clone(), journal.clone()),
+            windows: AppliedLimits::new(windows, None, journal.clone()),
             asked,
             journal,
             status,
@@ -119,22 +119,22 @@ impl Keeper {
 
     /// Runs until the other end of `ended` is closed; then puts all ceilings back.
     pub fn run(mut self, ended: &UnixStream) {
-        while self.waits(ended) {
-            if let Err(why) = self.step() {
-                self.complain(&format!("{why:#}"));
+        while self.wait_for_step(ended) {
+            if let Err(why) = self.run_step() {
+                self.report_once(&format!("{why:#}"));
             }
-            self.tell();
+            self.publish_status();
         }
         self.set(BTreeMap::new(), BTreeMap::new());
         if let Some(asked) = &self.asked {
-            asked.narrow(BTreeMap::new());
+            asked.request_queues(BTreeMap::new());
         }
-        self.tell();
+        self.publish_status();
     }
 
     /// Waits for the next step, and takes reads meanwhile, before buffers are full; false if there is
     /// none.
-    fn waits(&mut self, ended: &UnixStream) -> bool {
+    fn wait_for_step(&mut self, ended: &UnixStream) -> bool {
         loop {
             let left = (self.stepped + STEP).saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -153,13 +153,13 @@ impl Keeper {
             let is_filling = fds.iter().any(|fd| fd.any() == Some(true));
             drop(fds);
             if let Some(Err(why)) = self.reads.as_mut().filter(|_| is_filling).map(Reads::look) {
-                self.complain(&format!("{why:#}"));
+                self.report_once(&format!("{why:#}"));
                 return true;
             }
         }
     }
 
-    fn step(&mut self) -> Result<()> {
+    fn run_step(&mut self) -> Result<()> {
         let elapsed = self.stepped.elapsed();
         self.stepped = Instant::now();
         let now_ns = now_ns();
@@ -181,15 +181,21 @@ impl Keeper {
                 } => &reads,
                 Bound::Pressure { .. } => &Seen::default(),
             };
-            self.look(of, elapsed, now_ns, calls);
+            self.evaluate_objective(of, elapsed, now_ns, calls);
         }
         self.kept = kept;
-        self.apply();
+        self.apply_least();
         Ok(())
     }
 
     /// Looks at one objective and lets the policy decide.
-    fn look(&mut self, of: &mut Kept, elapsed: Duration, now_ns: u64, calls: &Seen) {
+    fn evaluate_objective(
+        &mut self,
+        of: &mut KeptObjective,
+        elapsed: Duration,
+        now_ns: u64,
+        calls: &Seen,
+    ) {
         let settings = &of.settings;
         let its = |call: &&Timed| settings.is_of(&call.cgroup);
         calls
@@ -204,8 +210,8 @@ impl Keeper {
         let directories: Vec<PathBuf> = match settings.bound {
             Bound::Calls { .. } => Vec::new(),
             Bound::Pressure { .. } => {
-                if of.measured.is_empty() || !of.measured.iter().all(Place::is_there) {
-                    of.measured = holders::all(&self.tree, settings).1;
+                if of.measured.is_empty() || !of.measured.iter().all(CgroupDir::is_there) {
+                    of.measured = holders::find_holders(&self.tree, settings).1;
                 }
                 of.measured
                     .iter()
@@ -215,19 +221,21 @@ impl Keeper {
         };
         of.value = of
             .measure
-            .value(settings, since_ns, now_ns, &under_way, &directories);
-        let bound = settings.bound.value();
+            .measured_value(settings, since_ns, now_ns, &under_way, &directories);
+        let bound = settings.bound.numeric_value();
         let is_broken = of.value.is_some_and(|value| value > bound);
         let is_narrowed = of.queues.are_narrowed() || of.windows.are_set();
         if !is_broken && of.objective.budget == UNLIMITED && !is_narrowed {
-            of.queues.pause();
-            of.windows.pause();
+            of.queues.forget_counters();
+            of.windows.forget_holders();
             of.forget_holders();
             return;
         }
         let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        let (places, measured) = holders::all(&self.tree, &of.settings);
-        if !self.narrow(of, ms, &places, &measured) && of.objective.budget == UNLIMITED {
+        let (places, measured) = holders::find_holders(&self.tree, &of.settings);
+        if !self.narrow_queues_or_windows(of, ms, &places, &measured)
+            && of.objective.budget == UNLIMITED
+        {
             of.forget_holders();
             return;
         }
@@ -251,9 +259,9 @@ impl Keeper {
         of.objective.step(&look);
         of.level = of.objective.level(of.settings.floor, &held);
         if of.objective.budget != before {
-            self.journal.say(&Event::Budget {
+            self.journal.log_event(&Event::Budget {
                 objective: of.index,
-                measured: of.describe(),
+                measured: of.describe_value(),
                 each_kib: (of.level != UNLIMITED).then(|| of.level * PAGE_KIB),
                 others: held.len(),
                 observing: of.settings.mode == Mode::Observe,
@@ -263,7 +271,13 @@ impl Keeper {
 
     /// Narrows queues of disks, or windows where there is the module; whether ceilings have to do
     /// the rest.
-    fn narrow(&self, of: &mut Kept, ms: u64, places: &[Place], measured: &[Place]) -> bool {
+    fn narrow_queues_or_windows(
+        &self,
+        of: &mut KeptObjective,
+        ms: u64,
+        places: &[CgroupDir],
+        measured: &[CgroupDir],
+    ) -> bool {
         match self.asked {
             Some(_) => self.narrow_queues(of, ms, places, measured),
             None => self.narrow_windows(of, ms, places),
@@ -271,23 +285,29 @@ impl Keeper {
     }
 
     /// Narrows queues of disks; whether ceilings have to do the rest.
-    fn narrow_queues(&self, of: &mut Kept, ms: u64, places: &[Place], measured: &[Place]) -> bool {
+    fn narrow_queues(
+        &self,
+        of: &mut KeptObjective,
+        ms: u64,
+        places: &[CgroupDir],
+        measured: &[CgroupDir],
+    ) -> bool {
         let bound = of.settings.bound;
         if !matches!(bound, Bound::Calls { .. }) {
             return true;
         }
         let root = Path::new("/");
-        let disks = disk_queue::shared(root, &host::stack(root), places, measured);
-        let look = Measured {
+        let disks = disk_queue::shared_disks(root, &host::stack(root), places, measured);
+        let look = QueueFigures {
             value: of.value,
-            bound: bound.value(),
+            bound: bound.numeric_value(),
             ms,
             is_on: of.settings.mode == Mode::On,
         };
-        for (disk, pages) in of.queues.look(root, &disks, &look) {
-            self.journal.say(&Event::Queue {
+        for (disk, pages) in of.queues.update_queues(root, &disks, &look) {
+            self.journal.log_event(&Event::Queue {
                 objective: of.index,
-                measured: of.describe(),
+                measured: of.describe_value(),
                 disk,
                 to_kib: (pages != UNLIMITED).then(|| pages * PAGE_KIB),
                 observing: of.settings.mode == Mode::Observe,
@@ -298,26 +318,29 @@ impl Keeper {
 
     /// Narrows what others have under writeback, if that may help; whether ceilings have to do the
     /// rest.
-    fn narrow_windows(&self, of: &mut Kept, ms: u64, places: &[Place]) -> bool {
+    fn narrow_windows(&self, of: &mut KeptObjective, ms: u64, places: &[CgroupDir]) -> bool {
         let bound = of.settings.bound;
         let Some(wait_us) = bound.wait_us() else {
             return true;
         };
         let is_on = of.settings.mode == Mode::On;
-        let measured = windows::Measured {
+        let measured = windows::WindowFigures {
             value: of.value,
-            bound: bound.value(),
+            bound: bound.numeric_value(),
             wait_us,
             ms,
             frozen: of.objective.budget != UNLIMITED,
             is_on,
         };
         let stack = host::stack(Path::new("/"));
-        if of.windows.look(places, &self.windows, &stack, &measured) {
-            self.journal.say(&Event::Window {
+        if of
+            .windows
+            .update_windows(places, &self.windows, &stack, &measured)
+        {
+            self.journal.log_event(&Event::Window {
                 objective: of.index,
-                measured: of.describe(),
-                each_kib: of.windows.each().map(|pages| pages * PAGE_KIB),
+                measured: of.describe_value(),
+                each_kib: of.windows.window_pages().map(|pages| pages * PAGE_KIB),
                 others: of.windows.len(),
                 observing: !is_on,
             });
@@ -326,34 +349,39 @@ impl Keeper {
     }
 
     /// Counts what others hold; pages of it that were written in a second.
-    fn measure_holders(&mut self, of: &mut Kept, places: Vec<Place>, elapsed_ms: u64) -> u64 {
-        let limit = self.ceilings.file();
+    fn measure_holders(
+        &mut self,
+        of: &mut KeptObjective,
+        places: Vec<CgroupDir>,
+        elapsed_ms: u64,
+    ) -> u64 {
+        let limit = self.ceilings.limit_file();
         let mut before = std::mem::take(&mut of.holders);
         let (mut written, mut missing) = (0, 0);
         let stack = host::stack(Path::new("/"));
         for place in places {
-            let has_ceiling = self.ceilings.has(&place);
-            let found = self.ceilings.look(&place);
-            missing += u64::from(found == Found::Gone && place.is_there());
-            if found != Found::Own && !has_ceiling {
+            let has_ceiling = self.ceilings.has_limit(&place);
+            let found = self.ceilings.compare_file(&place);
+            missing += u64::from(found == FoundLimit::Gone && place.is_there());
+            if found != FoundLimit::Own && !has_ceiling {
                 continue;
             }
             let counts = has_ceiling && self.asked.is_none();
-            let Some(held) = held::held(&place.directory, counts) else {
+            let Some(held) = held::read_dirty_pages(&place.directory, counts) else {
                 continue;
             };
-            let now = held::written(&place.directory, &stack).unwrap_or(0);
+            let now = held::read_written_pages(&place.directory, &stack).unwrap_or(0);
             let then = before.remove(&place.inode).map(|holder| holder.written);
             written += now.saturating_sub(then.unwrap_or(now));
-            let holder = Holder {
+            let holder = CeilingHolder {
                 place,
-                held: held.pages(),
+                held: held.total_pages(),
                 written: now,
             };
             of.holders.insert(holder.place.inode, holder);
         }
         if missing > 0 && of.holders.is_empty() {
-            self.complain(&format!(
+            self.report_once(&format!(
                 "objective {}: cgroups it may limit have no {limit}: is weir's module loaded (`weir status`)?",
                 of.index
             ));
@@ -362,10 +390,10 @@ impl Keeper {
     }
 
     /// Pages that disks may have in flight, by name.
-    fn queues(&self) -> BTreeMap<String, u64> {
+    fn least_queue_pages(&self) -> BTreeMap<String, u64> {
         let mut least: BTreeMap<String, u64> = BTreeMap::new();
         for of in self.kept.iter().filter(|of| of.settings.mode == Mode::On) {
-            for (disk, pages) in of.queues.narrowed() {
+            for (disk, pages) in of.queues.narrowed_queues() {
                 let entry = least.entry(disk.into()).or_insert(pages);
                 *entry = pages.min(*entry);
             }
@@ -375,22 +403,23 @@ impl Keeper {
 
     /// Sets each cgroup's ceiling and window, and each disk's queue, to the least of what objectives
     /// allow.
-    fn apply(&mut self) {
+    fn apply_least(&mut self) {
         if let Some(asked) = &self.asked {
-            asked.narrow(self.queues());
+            asked.request_queues(self.least_queue_pages());
         }
         let mut ceilings = BTreeMap::new();
         let mut windows = BTreeMap::new();
-        let lower = |wanted: &mut BTreeMap<u64, (Place, u64)>, place: &Place, pages: u64| {
-            let entry = wanted.entry(place.inode);
-            let entry = entry.or_insert_with(|| (place.clone(), pages));
-            entry.1 = entry.1.min(pages);
-        };
+        let lower =
+            |wanted: &mut BTreeMap<u64, (CgroupDir, u64)>, place: &CgroupDir, pages: u64| {
+                let entry = wanted.entry(place.inode);
+                let entry = entry.or_insert_with(|| (place.clone(), pages));
+                entry.1 = entry.1.min(pages);
+            };
         for of in self.kept.iter().filter(|of| of.settings.mode == Mode::On) {
             for holder in of.holders.values().filter(|_| of.level != UNLIMITED) {
                 lower(&mut ceilings, &holder.place, of.level);
             }
-            for (place, pages) in of.windows.wanted() {
+            for (place, pages) in of.windows.wanted_windows() {
                 lower(&mut windows, place, pages);
             }
         }
@@ -398,44 +427,49 @@ impl Keeper {
     }
 
     /// Sets these and no others.
-    fn set(&mut self, ceilings: BTreeMap<u64, (Place, u64)>, windows: BTreeMap<u64, (Place, u64)>) {
-        let mut failed = self.windows.apply(windows);
-        failed.extend(self.ceilings.apply(ceilings));
+    fn set(
+        &mut self,
+        ceilings: BTreeMap<u64, (CgroupDir, u64)>,
+        windows: BTreeMap<u64, (CgroupDir, u64)>,
+    ) {
+        let mut failed = self.windows.apply_limits(windows);
+        failed.extend(self.ceilings.apply_limits(ceilings));
         for why in failed {
-            self.complain(&why);
+            self.report_once(&why);
         }
     }
 
     /// Says what is wrong, once.
-    fn complain(&mut self, why: &str) {
+    fn report_once(&mut self, why: &str) {
         if self.said.as_deref() != Some(why) {
-            self.journal.say(&Event::Objective { why: why.into() });
+            self.journal
+                .log_event(&Event::Objective { why: why.into() });
             self.said = Some(why.into());
         }
     }
 
-    fn tell(&self) {
+    fn publish_status(&self) {
         let values = self.kept.iter().map(|of| {
             let bound = of.settings.bound;
-            Value {
+            ObjectiveValue {
                 objective: format!("{} {}", of.index, bound.name()),
-                cgroups: of.settings.measured(),
+                cgroups: of.settings.measured_globs(),
                 measured: of.value,
-                bound: bound.value(),
+                bound: bound.numeric_value(),
             }
         });
-        let status = Status {
+        let status = ObjectiveStatus {
             values: values.collect(),
-            ceilings: self.ceilings.all(),
-            windows: self.windows.all(),
+            ceilings: self.ceilings.pages_by_path(),
+            windows: self.windows.pages_by_path(),
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 }
 
-impl Kept {
-    fn new(index: usize, settings: Settings) -> Kept {
-        Kept {
+impl KeptObjective {
+    fn new(index: usize, settings: ObjectiveSettings) -> KeptObjective {
+        KeptObjective {
             index,
             settings,
             objective: Objective::default(),
@@ -451,9 +485,9 @@ impl Kept {
     }
 
     /// The measured value, for people.
-    fn describe(&self) -> String {
+    fn describe_value(&self) -> String {
         match self.value {
-            Some(value) => self.settings.bound.describe(value),
+            Some(value) => self.settings.bound.describe_measured(value),
             None => "nothing to measure".into(),
         }
     }
@@ -468,11 +502,12 @@ impl Kept {
 /// Begins to look at calls if an objective is about them; without that it is none any more.
 fn look_at<T>(
     calls: Calls,
-    kept: &mut Vec<Kept>,
+    kept: &mut Vec<KeptObjective>,
     start: impl Fn() -> Result<T>,
     journal: &Journal,
 ) -> Option<T> {
-    let is_about = |of: &Kept| matches!(of.settings.bound, Bound::Calls { of, .. } if of == calls);
+    let is_about =
+        |of: &KeptObjective| matches!(of.settings.bound, Bound::Calls { of, .. } if of == calls);
     let first = kept.iter().find(|of| is_about(of))?;
     match start() {
         Ok(looking) => Some(looking),
@@ -483,7 +518,7 @@ fn look_at<T>(
             };
             let index = first.index;
             let why = format!("{why:#}");
-            journal.say(&Event::Objective {
+            journal.log_event(&Event::Objective {
                 why: format!("{what} cannot be seen, so objective {index} is not kept: {why}"),
             });
             kept.retain(|of| !is_about(of));
@@ -513,7 +548,9 @@ mod tests {
             of("fsync_p99 = \"1s\"") + &of("read_p99 = \"1s\"") + &of("io_pressure = \"5%\"");
         let rules = Rules::parse("a.toml", &text).expect("valid");
         let all = rules.objectives.iter().enumerate();
-        let mut kept: Vec<Kept> = all.map(|(at, of)| Kept::new(at, of.clone())).collect();
+        let mut kept: Vec<KeptObjective> = all
+            .map(|(at, of)| KeptObjective::new(at, of.clone()))
+            .collect();
         let journal = Journal::new(std::io::sink(), false);
         let refused = || -> Result<()> { bail!("it takes root") };
         assert!(look_at(Calls::Read, &mut kept, refused, &journal).is_none());

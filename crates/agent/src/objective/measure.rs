@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What an objective is about, measured over the time that counts.
 
-use super::settings::{Bound, Settings};
+use super::settings::{Bound, ObjectiveSettings};
 use observe::syncs::Timed;
 use policy::objective::spare;
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ impl Measure {
     }
 
     /// Forgets what is too old to count.
-    fn forget(&mut self, now_ns: u64) {
+    fn forget_old(&mut self, now_ns: u64) {
         let since = now_ns.saturating_sub(WINDOW_NS);
         while self
             .calls
@@ -49,15 +49,15 @@ impl Measure {
 
     /// The value since `since_ns`, nanoseconds or millionths of the time; none if nothing can be
     /// said. `under_way` are calls of the objective's cgroups that have not ended.
-    pub fn value(
+    pub fn measured_value(
         &mut self,
-        settings: &Settings,
+        settings: &ObjectiveSettings,
         since_ns: u64,
         now_ns: u64,
         under_way: &[Timed],
         directories: &[PathBuf],
     ) -> Option<u64> {
-        self.forget(now_ns);
+        self.forget_old(now_ns);
         match settings.bound {
             Bound::Calls { per_mille, ns, .. } => {
                 // One that may still end in time says nothing yet.
@@ -73,7 +73,7 @@ impl Measure {
             Bound::Pressure { file, .. } => {
                 let stalled = directories.iter().filter_map(|directory| {
                     let text = fs::read_to_string(directory.join(file)).ok()?;
-                    total(&text)
+                    parse_total_us(&text)
                 });
                 self.stalls.push_back((now_ns, stalled.max()?));
                 let from = self.stalls.iter().find(|(at, _)| *at >= since_ns);
@@ -87,7 +87,7 @@ impl Measure {
 }
 
 /// Microseconds in which some task waited, of a file of pressure.
-fn total(text: &str) -> Option<u64> {
+fn parse_total_us(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     line.rsplit_once("total=")?.1.trim().parse().ok()
 }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::rules::Rules;
 
-    fn settings(bound: &str) -> Settings {
+    fn settings(bound: &str) -> ObjectiveSettings {
         let text = format!("[[objective]]\ncgroup = \"/db\"\nlimit = \"/batch\"\n{bound}\n");
         let rules = Rules::parse("a.toml", &text).expect("valid");
         rules.objectives[0].clone()
@@ -118,7 +118,7 @@ mod tests {
         let of = settings("fsync_p99 = \"10ms\"");
         let mut measure = Measure::default();
         let value = |measure: &mut Measure, since_ms: u64, under_way: &[Timed]| {
-            measure.value(&of, since_ms * MS, 30_000 * MS, under_way, &[])
+            measure.measured_value(&of, since_ms * MS, 30_000 * MS, under_way, &[])
         };
         assert_eq!(value(&mut measure, 0, &[]), None);
         measure.add_call(&call(1_000, 900));
@@ -153,7 +153,7 @@ mod tests {
             );
             fs::write(dir.path().join("io.pressure"), text).expect("written");
             let directories = [dir.path().to_path_buf()];
-            measure.value(
+            measure.measured_value(
                 &of,
                 since * 1_000 * MS,
                 second * 1_000 * MS,

@@ -7,7 +7,7 @@
 //! since on a stock kernel they have the journal wait for more than they spare it
 //! (experiment 0046).
 
-use crate::disk_queue::{Done, Use};
+use crate::disk_queue::{DiskCounters, DiskLoad};
 use policy::UNLIMITED;
 use policy::objective::{self, Look, Objective};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ const KEPT: u32 = 970;
 
 /// Figures of an objective, measured for all of its disks.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured {
+pub struct QueueFigures {
     /// The measured value, if there is one.
     pub value: Option<u64>,
     /// The bound that it should not exceed.
@@ -31,14 +31,14 @@ pub struct Measured {
 
 /// One disk's queue.
 #[derive(Default)]
-struct Queue {
+struct DiskQueue {
     objective: Objective,
-    done: Option<Done>,
+    done: Option<DiskCounters>,
 }
 
 /// The queues of an objective's disks, by the disks' names.
 #[derive(Default)]
-pub struct Queues(BTreeMap<String, Queue>);
+pub struct Queues(BTreeMap<String, DiskQueue>);
 
 impl Queues {
     /// Returns whether one of them is narrowed.
@@ -54,7 +54,7 @@ impl Queues {
     }
 
     /// Pages that each of them that is narrowed may have in flight.
-    pub fn narrowed(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub fn narrowed_queues(&self) -> impl Iterator<Item = (&str, u64)> {
         let all = self
             .0
             .iter()
@@ -73,7 +73,7 @@ impl Queues {
 
     /// Forgets the disks' counters: what is in flight now is not compared with what was the last
     /// time.
-    pub fn pause(&mut self) {
+    pub fn forget_counters(&mut self) {
         for queue in self.0.values_mut() {
             queue.done = None;
         }
@@ -81,11 +81,11 @@ impl Queues {
 
     /// Looks at the disks with these `names` and those that are narrowed; the pages that those may
     /// have in flight now for which that has changed.
-    pub fn look(
+    pub fn update_queues(
         &mut self,
         root: &Path,
         names: &BTreeSet<String>,
-        of: &Measured,
+        of: &QueueFigures,
     ) -> Vec<(String, u64)> {
         self.0.retain(|name, queue| {
             queue.objective.budget != UNLIMITED
@@ -97,12 +97,12 @@ impl Queues {
         }
         let mut changed = Vec::new();
         self.0.retain(|name, queue| {
-            let Some(done) = Done::read(root, name) else {
+            let Some(done) = DiskCounters::read(root, name) else {
                 return false;
             };
             if let Some(before) = queue.done.replace(done) {
                 let before_it = queue.objective.budget;
-                queue.step(&done.since(&before, of.ms), of);
+                queue.step_objective(&done.load_since(&before, of.ms), of);
                 if queue.objective.budget != before_it {
                     changed.push((name.clone(), queue.objective.budget));
                 }
@@ -113,8 +113,8 @@ impl Queues {
     }
 }
 
-impl Queue {
-    fn step(&mut self, used: &Use, of: &Measured) {
+impl DiskQueue {
+    fn step_objective(&mut self, used: &DiskLoad, of: &QueueFigures) {
         let budget = self.objective.budget;
         // The kernel lets no more in from when the files are written.
         let held = match of.is_on {
@@ -154,20 +154,23 @@ mod tests {
         let names = BTreeSet::from(["sda".to_string()]);
         let mut queues = Queues::default();
         assert!(queues.are_in_vain(), "there is none");
-        let measured = |ms: u64| Measured {
+        let measured = |ms: u64| QueueFigures {
             value: Some(ms * 1_000_000),
             bound: 30_000_000,
             ms: 1_000,
             is_on: true,
         };
         write(root.path(), 0, 0);
-        assert_eq!(queues.look(root.path(), &names, &measured(1_000)), []);
+        assert_eq!(
+            queues.update_queues(root.path(), &names, &measured(1_000)),
+            []
+        );
         // 4,096 pages in 64 requests, each half a second in a queue of 32.
         let mut second = 1;
         let mut pass = |queues: &mut Queues, ms: u64, in_flight: u64| {
             write(root.path(), second * 4_096, second * 1_000 * in_flight / 64);
             second += 1;
-            queues.look(root.path(), &names, &measured(ms))
+            queues.update_queues(root.path(), &names, &measured(ms))
         };
         assert_eq!(pass(&mut queues, 1_000, 2_048), [("sda".to_string(), 128)]);
         assert!(queues.are_narrowed() && !queues.are_in_vain());
@@ -176,7 +179,7 @@ mod tests {
             pass(&mut queues, 1_000, 2_048);
         }
         assert_eq!(
-            queues.narrowed().collect::<Vec<_>>(),
+            queues.narrowed_queues().collect::<Vec<_>>(),
             [("sda", objective::Queue::LEAST)]
         );
         for _ in 0..600 {
@@ -189,7 +192,7 @@ mod tests {
         pass(&mut queues, 1_000, 2_048);
         assert!(queues.are_narrowed());
         fs::remove_dir_all(root.path().join("sys")).expect("removed");
-        queues.look(root.path(), &BTreeSet::new(), &measured(1));
+        queues.update_queues(root.path(), &BTreeSet::new(), &measured(1));
         assert!(!queues.are_narrowed(), "the disk is gone");
     }
 }

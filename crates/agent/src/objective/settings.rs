@@ -12,7 +12,7 @@
 //! mode = "on"                        # or observe: says what it would set; or off
 //! ```
 
-use crate::globs::{self, matches};
+use crate::globs::{self, matches_path};
 use crate::limits::Mode;
 use config::reader::Table;
 use config::units;
@@ -84,7 +84,7 @@ impl Bound {
     }
 
     /// Nanoseconds or millionths.
-    pub fn value(&self) -> u64 {
+    pub fn numeric_value(&self) -> u64 {
         match self {
             Bound::Calls { ns, .. } => *ns,
             Bound::Pressure { ppm, .. } => *ppm,
@@ -105,14 +105,14 @@ impl Bound {
     }
 
     /// A measured value and the bound, for people.
-    pub fn describe(&self, value: u64) -> String {
+    pub fn describe_measured(&self, value: u64) -> String {
         let name = self.name();
         let shown = |value: u64| match self {
             Bound::Calls { .. } if value < 1_000_000 => format!("{} us", value / 1_000),
             Bound::Calls { .. } => format!("{:.1} ms", value as f64 / 1e6),
             Bound::Pressure { .. } => format!("{:.1} %", value as f64 / 1e4),
         };
-        let (is, bound) = (shown(value), shown(self.value()));
+        let (is, bound) = (shown(value), shown(self.numeric_value()));
         format!("{name} is {is}, bound {bound}")
     }
 }
@@ -134,7 +134,7 @@ const MEMORY: &str = "memory.pressure";
 
 /// An objective, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct ObjectiveSettings {
     /// Cgroups whose waits are measured.
     cgroups: Vec<Pattern>,
     /// Cgroups that may be limited.
@@ -147,26 +147,26 @@ pub struct Settings {
     pub mode: Mode,
 }
 
-impl Settings {
+impl ObjectiveSettings {
     /// The globs of the cgroups whose waits are measured, as the policy file has them.
-    pub fn measured(&self) -> String {
+    pub fn measured_globs(&self) -> String {
         let globs: Vec<&str> = self.cgroups.iter().map(Pattern::as_str).collect();
         globs.join(" ")
     }
 
     /// The globs of the cgroups that may be limited.
-    pub fn limits(&self) -> &[Pattern] {
+    pub fn limit_globs(&self) -> &[Pattern] {
         &self.limit
     }
 
     /// Reads a table; what is wrong is noted with it.
-    pub fn read(table: &Table) -> Option<Settings> {
+    pub fn read(table: &Table) -> Option<ObjectiveSettings> {
         let cgroups = table
             .required("cgroup", "cgroup = \"/system.slice/etcd.service\"")
-            .map(|value| globs::patterns(&value));
+            .map(|value| globs::read_patterns(&value));
         let limit = table
             .required("limit", "limit = [\"/batch.slice\"]")
-            .map(|value| globs::patterns(&value));
+            .map(|value| globs::read_patterns(&value));
         let floor = table.optional("floor").and_then(|value| {
             let bytes = value.parsed("a size, as in `\"1M\"`", units::size)?;
             if bytes < LEAST_FLOOR_BYTES {
@@ -177,8 +177,8 @@ impl Settings {
         let mode = table
             .optional("mode")
             .and_then(|value| value.parsed("`on`, `observe` or `off`", Mode::parse));
-        Some(Settings {
-            bound: bound(table)?,
+        Some(ObjectiveSettings {
+            bound: read_bound(table)?,
             cgroups: cgroups?,
             limit: limit?,
             floor: floor.unwrap_or(FLOOR_BYTES) / PAGE,
@@ -188,29 +188,30 @@ impl Settings {
 
     /// Returns whether the cgroup at `path`, or one above it, is one whose waits are measured.
     pub fn is_of(&self, path: &str) -> bool {
-        above(path).any(|path| self.cgroups.iter().any(|glob| matches(glob, path)))
+        path_and_ancestors(path)
+            .any(|path| self.cgroups.iter().any(|glob| matches_path(glob, path)))
     }
 
     /// Returns whether it is one of them itself.
     pub fn is_its(&self, path: &str) -> bool {
-        self.cgroups.iter().any(|glob| matches(glob, path))
+        self.cgroups.iter().any(|glob| matches_path(glob, path))
     }
 
     /// Returns whether the cgroup at `path` may be limited.
     pub fn may_limit(&self, path: &str) -> bool {
-        !self.is_of(path) && self.limit.iter().any(|glob| matches(glob, path))
+        !self.is_of(path) && self.limit.iter().any(|glob| matches_path(glob, path))
     }
 }
 
 /// A path and those above it, without the root.
-fn above(path: &str) -> impl Iterator<Item = &str> {
+fn path_and_ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| {
         let (parent, _) = path.rsplit_once('/')?;
         Some(parent).filter(|parent| !parent.is_empty())
     })
 }
 
-fn bound(table: &Table) -> Option<Bound> {
+fn read_bound(table: &Table) -> Option<Bound> {
     let calls = CALLS.into_iter().filter_map(|(key, of, per_mille)| {
         let value = table.optional(key)?;
         let ns = value.parsed("a time, as in `\"10ms\"`", units::nanoseconds);
@@ -222,7 +223,7 @@ fn bound(table: &Table) -> Option<Bound> {
     let pressure = [("io_pressure", IO), ("memory_pressure", MEMORY)];
     let pressure = pressure.into_iter().filter_map(|(key, file)| {
         let value = table.optional(key)?;
-        let ppm = value.parsed("a part of the time, as in `\"5%\"`", percent);
+        let ppm = value.parsed("a part of the time, as in `\"5%\"`", parse_percent_ppm);
         Some(ppm.map(|ppm| Bound::Pressure { file, ppm }))
     });
     let bounds: Vec<Option<Bound>> = calls.chain(pressure).collect();
@@ -240,7 +241,7 @@ fn bound(table: &Table) -> Option<Bound> {
 }
 
 /// Millionths, of a whole number of percent.
-fn percent(text: &str) -> Result<u64, String> {
+fn parse_percent_ppm(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix('%').and_then(|text| text.parse().ok());
     match number {
         Some(percent @ 1..=100u64) => Ok(percent * 10_000),
@@ -253,7 +254,7 @@ mod tests {
     use super::*;
     use crate::rules::Rules;
 
-    fn read(text: &str) -> Result<Vec<Settings>, String> {
+    fn read(text: &str) -> Result<Vec<ObjectiveSettings>, String> {
         let text = format!("[[objective]]\n{text}");
         let rules = Rules::parse("agent.toml", &text);
         rules
@@ -280,9 +281,12 @@ mod tests {
         );
         let reads = read(&format!("{NAMES}read_p999 = \"500us\"\n")).expect("valid");
         let bound = reads[0].bound;
-        assert_eq!((bound.name(), bound.value()), ("read_p999", 500_000));
         assert_eq!(
-            bound.describe(1_234_567),
+            (bound.name(), bound.numeric_value()),
+            ("read_p999", 500_000)
+        );
+        assert_eq!(
+            bound.describe_measured(1_234_567),
             "read_p999 is 1.2 ms, bound 500 us"
         );
         assert_eq!(bound.wait_us(), Some(500), "an fsync waits three times");
@@ -293,7 +297,7 @@ mod tests {
         let all = read(&format!(
             "{NAMES}io_pressure = \"5%\"\nmode = \"observe\"\n"
         ));
-        assert_eq!(all.expect("valid")[0].bound.value(), 50_000);
+        assert_eq!(all.expect("valid")[0].bound.numeric_value(), 50_000);
     }
 
     #[test]
@@ -303,7 +307,7 @@ mod tests {
             ppm: 50_000,
         };
         assert_eq!(
-            bound.describe(123_456),
+            bound.describe_measured(123_456),
             "io_pressure is 12.3 %, bound 5.0 %"
         );
     }

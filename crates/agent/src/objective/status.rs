@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// Values that the last step measured and set.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Status {
+pub struct ObjectiveStatus {
     /// Each objective's bound, and what was measured.
-    pub values: Vec<Value>,
+    pub values: Vec<ObjectiveValue>,
     /// Ceilings in pages, by cgroup.
     pub ceilings: BTreeMap<String, u64>,
     /// Windows in pages, by cgroup.
@@ -19,7 +19,7 @@ pub struct Status {
 
 /// An objective's bound, and what was measured, in its unit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Value {
+pub struct ObjectiveValue {
     /// Its number in the policy file, and what is measured.
     pub objective: String,
     /// Globs of the cgroups whose waits are measured.
@@ -30,9 +30,9 @@ pub struct Value {
     pub bound: u64,
 }
 
-impl Status {
+impl ObjectiveStatus {
     /// The status as metrics.
-    pub fn families(&self) -> Arc<[Family]> {
+    pub fn to_families(&self) -> Arc<[Family]> {
         let mut part = Family::gauge(
             "weir_agent_objective_part",
             "What was measured of an objective, as a part of its bound: above 1 it is not kept.",
@@ -50,12 +50,12 @@ impl Status {
             "weir_agent_objective_ceiling",
             "memory.dirty_bytes that the agent has set to keep objectives.",
         )
-        .bytes();
+        .in_bytes();
         let mut windows = Family::gauge(
             "weir_agent_objective_window",
             "memory.writeback_bytes that the agent has set to keep objectives.",
         )
-        .bytes();
+        .in_bytes();
         for (family, limits) in [
             (&mut ceilings, &self.ceilings),
             (&mut windows, &self.windows),
@@ -75,17 +75,17 @@ mod tests {
 
     #[test]
     fn an_objective_is_told_with_its_cgroups() {
-        let value = |objective: &str, measured| Value {
+        let value = |objective: &str, measured| ObjectiveValue {
             objective: objective.into(),
             cgroups: "/db /web-*".into(),
             measured,
             bound: 50_000_000,
         };
-        let status = Status {
+        let status = ObjectiveStatus {
             values: vec![value("1 fsync_p99", Some(75_000_000)), value("2 x", None)],
-            ..Status::default()
+            ..ObjectiveStatus::default()
         };
-        let text = open_metrics(status.families().to_vec()).expect("written");
+        let text = open_metrics(status.to_families().to_vec()).expect("written");
         let line =
             "weir_agent_objective_part{objective=\"1 fsync_p99\",cgroup=\"/db /web-*\"} 1.5\n";
         assert!(text.contains(line) && !text.contains("2 x"), "{text}");

@@ -4,10 +4,10 @@
 //!
 //! A module that is older has no such file; then ceilings have to do.
 
-use super::applied::Applied;
+use super::applied::AppliedLimits;
 use crate::held;
-use crate::limits::Found;
-use crate::tree::Place;
+use crate::limits::FoundLimit;
+use crate::tree::CgroupDir;
 use knobs::PAGE;
 use observe::stack::Stack;
 use policy::UNLIMITED;
@@ -22,7 +22,7 @@ const WRITES: u64 = 16;
 
 /// Figures that an objective has found out.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured {
+pub struct WindowFigures {
     /// The measured value, if there is one.
     pub value: Option<u64>,
     /// The bound that it should not exceed.
@@ -38,8 +38,8 @@ pub struct Measured {
 }
 
 /// A cgroup that may have a window.
-struct Holder {
-    place: Place,
+struct WindowHolder {
+    place: CgroupDir,
     /// Pages under writeback.
     in_flight: u64,
     /// Pages written since it was made.
@@ -52,7 +52,7 @@ struct Holder {
 #[derive(Default)]
 pub struct Windows {
     narrow: Narrow,
-    holders: BTreeMap<u64, Holder>,
+    holders: BTreeMap<u64, WindowHolder>,
     /// There was a look at them before.
     is_known: bool,
     is_spent: bool,
@@ -77,7 +77,7 @@ impl Windows {
     }
 
     /// Pages of each cgroup's window.
-    pub fn each(&self) -> Option<u64> {
+    pub fn window_pages(&self) -> Option<u64> {
         self.each
     }
 
@@ -87,28 +87,28 @@ impl Windows {
     }
 
     /// Windows that are wanted.
-    pub fn wanted(&self) -> impl Iterator<Item = (&Place, u64)> {
+    pub fn wanted_windows(&self) -> impl Iterator<Item = (&CgroupDir, u64)> {
         let each = self.each;
         let holders = self.holders.values();
         holders.filter_map(move |holder| Some((&holder.place, each?)))
     }
 
     /// Forgets the holders: what is written now is not compared with what was the last time.
-    pub fn pause(&mut self) {
+    pub fn forget_holders(&mut self) {
         self.holders.clear();
         self.is_known = false;
         self.is_spent = false;
     }
 
     /// Looks at cgroups that may be limited; whether the windows have changed.
-    pub fn look(
+    pub fn update_windows(
         &mut self,
-        places: &[Place],
-        applied: &Applied,
+        places: &[CgroupDir],
+        applied: &AppliedLimits,
         stack: &Stack,
-        of: &Measured,
+        of: &WindowFigures,
     ) -> bool {
-        self.measure(places, applied, stack);
+        self.measure_holders(places, applied, stack);
         if !std::mem::replace(&mut self.is_known, true) {
             self.is_spent = self.holders.is_empty();
             return false;
@@ -136,31 +136,31 @@ impl Windows {
             self.narrow.step(&look);
         }
         self.is_spent = self.holders.is_empty() || (of.is_on && self.narrow.is_spent(&look));
-        self.each = self.are_set().then(|| self.level());
+        self.each = self.are_set().then(|| self.compute_window());
         self.narrow.window != before
     }
 
     /// Pages that each may have, of what those that write may have together.
-    fn level(&self) -> u64 {
+    fn compute_window(&self) -> u64 {
         let most = self.holders.values().map(|holder| holder.wrote).max();
-        let writes = |holder: &&Holder| holder.wrote > most.unwrap_or(0) / WRITES;
+        let writes = |holder: &&WindowHolder| holder.wrote > most.unwrap_or(0) / WRITES;
         let writers = self.holders.values().filter(writes).count();
         let each = self.narrow.window / u64::try_from(writers).unwrap_or(1).max(1);
         each.max(LEAST)
     }
 
-    fn measure(&mut self, places: &[Place], applied: &Applied, stack: &Stack) {
+    fn measure_holders(&mut self, places: &[CgroupDir], applied: &AppliedLimits, stack: &Stack) {
         let before = std::mem::take(&mut self.holders);
         for place in places {
-            if applied.look(place) != Found::Own && !applied.has(place) {
+            if applied.compare_file(place) != FoundLimit::Own && !applied.has_limit(place) {
                 continue;
             }
-            let Some(held) = held::held(&place.directory, false) else {
+            let Some(held) = held::read_dirty_pages(&place.directory, false) else {
                 continue;
             };
-            let written = held::written(&place.directory, stack).unwrap_or(0);
+            let written = held::read_written_pages(&place.directory, stack).unwrap_or(0);
             let then = before.get(&place.inode).map(|holder| holder.written);
-            let holder = Holder {
+            let holder = WindowHolder {
                 place: place.clone(),
                 in_flight: held.writeback,
                 written,
@@ -176,14 +176,14 @@ mod tests {
     use super::*;
     use crate::journal::Journal;
     use crate::saved_limits::SavedLimits;
-    use crate::tree::Tree;
+    use crate::tree::Hierarchy;
     use knobs::Knob;
     use std::fs;
 
     /// Cgroups with files, and what objectives have set there.
     struct Bench {
         dir: tempfile::TempDir,
-        applied: Applied,
+        applied: AppliedLimits,
         windows: Windows,
     }
 
@@ -198,7 +198,7 @@ mod tests {
             let journal = Journal::new(std::io::sink(), false);
             Bench {
                 dir,
-                applied: Applied::new(saved, None, journal),
+                applied: AppliedLimits::new(saved, None, journal),
                 windows: Windows::default(),
             }
         }
@@ -226,13 +226,13 @@ mod tests {
 
         /// A second with waits of so many milliseconds, where 32 are allowed.
         fn second(&mut self, ms: u64, is_on: bool) -> bool {
-            let tree = Tree::at(&self.dir.path().join("cgroups")).expect("a hierarchy");
+            let tree = Hierarchy::open(&self.dir.path().join("cgroups")).expect("a hierarchy");
             let mut places = Vec::new();
             tree.walk(tree.root(), |place| {
                 places.extend((!place.is_root()).then(|| place.clone()));
                 true
             });
-            let measured = Measured {
+            let measured = WindowFigures {
                 value: Some(ms * 1_000_000),
                 bound: 32_000_000,
                 wait_us: 12_000,
@@ -240,12 +240,12 @@ mod tests {
                 frozen: false,
                 is_on,
             };
-            let changed = self
-                .windows
-                .look(&places, &self.applied, &Stack::default(), &measured);
-            let wanted = self.windows.wanted();
+            let changed =
+                self.windows
+                    .update_windows(&places, &self.applied, &Stack::default(), &measured);
+            let wanted = self.windows.wanted_windows();
             let wanted = wanted.map(|(place, pages)| (place.inode, (place.clone(), pages)));
-            let failed = self.applied.apply(match is_on {
+            let failed = self.applied.apply_limits(match is_on {
                 true => wanted.collect(),
                 false => BTreeMap::new(),
             });
@@ -272,7 +272,10 @@ mod tests {
         assert_eq!(bench.window("a"), (24 * PAGE).to_string());
         assert_eq!(bench.window("calm"), bench.window("b"));
         assert_eq!(bench.window("own"), "131072", "another program's");
-        assert_eq!((bench.windows.len(), bench.windows.each()), (3, Some(24)));
+        assert_eq!(
+            (bench.windows.len(), bench.windows.window_pages()),
+            (3, Some(24))
+        );
     }
 
     #[test]

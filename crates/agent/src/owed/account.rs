@@ -79,13 +79,13 @@ impl Account {
         let now = Instant::now();
         for of in owed {
             *self.lost.entry(of.limit).or_default() += of.seconds;
-            let key = self.key(of, now);
+            let key = self.series_key(of, now);
             let pods = [&key.victim, &key.culprit];
             let machine = &self.machine;
             let series = self.series.entry(key.clone()).or_insert_with(|| Series {
                 seconds: 0.0,
                 added: now,
-                pods: pods.map(|path| Pod::at(&machine.root, &machine.cgroups, path)),
+                pods: pods.map(|path| Pod::of_cgroup(&machine.root, &machine.cgroups, path)),
             });
             series.seconds += of.seconds;
             series.added = now;
@@ -93,12 +93,12 @@ impl Account {
     }
 
     /// Notes the CPU time that looking took since the start.
-    pub fn looked(&mut self, cpu: Duration) {
+    pub fn set_cpu_time(&mut self, cpu: Duration) {
         self.cpu = cpu;
     }
 
     /// The key of the pair, or that of `other` if there is no room for it.
-    fn key(&mut self, of: &Owed, now: Instant) -> Key {
+    fn series_key(&mut self, of: &Owed, now: Instant) -> Key {
         let own = Key {
             victim: of.victim.clone(),
             culprit: of.culprit.clone(),
@@ -145,12 +145,12 @@ impl Account {
     }
 
     /// The same for scrapes.
-    pub fn families(&self) -> Arc<[Family]> {
+    pub fn to_families(&self) -> Arc<[Family]> {
         let mut stalls = Family::counter(
             "weir_stall",
             "Time that tasks of the victim lost because of the culprit, to a limit.",
         )
-        .seconds()
+        .in_seconds()
         .beginning_at_zero();
         for (key, series) in &self.series {
             let texts: [Arc<str>; 4] = [
@@ -177,7 +177,7 @@ impl Account {
             stalls.add(&labels, series.seconds);
         }
         let mut lost =
-            Family::counter("weir_stall_lost", "Time that tasks lost to a limit.").seconds();
+            Family::counter("weir_stall_lost", "Time that tasks lost to a limit.").in_seconds();
         for limit in Limit::ALL {
             let seconds = self.lost.get(&limit).copied().unwrap_or(0.0);
             lost.add(&[("limit", &Arc::from(limit.name()))], seconds);
@@ -193,7 +193,7 @@ impl Account {
             )
             .with(self.missing),
             Family::counter("weir_stall_looking", "CPU time that it takes to know this.")
-                .seconds()
+                .in_seconds()
                 .with(self.cpu.as_secs_f64()),
         ])
     }
@@ -279,8 +279,8 @@ mod tests {
             &[of("/db", &format!("/kubepods/podx/crio-{id}.scope"), 1.5)],
             7,
         );
-        account.looked(Duration::from_millis(250));
-        let text = open_metrics(account.families().to_vec()).expect("written");
+        account.set_cpu_time(Duration::from_millis(250));
+        let text = open_metrics(account.to_families().to_vec()).expect("written");
         for wanted in [
             "weir_stall_seconds_total{victim=\"/db\",culprit=\"/kubepods/podx/crio-",
             "limit=\"host\",device=\"254:0\",culprit_namespace=\"shop\",culprit_pod=\"web-1\",\

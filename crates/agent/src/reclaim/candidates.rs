@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Cgroups that can be limited, and what the kernel says of each.
 
-use crate::tree::{Place, Tree};
+use crate::tree::{CgroupDir, Hierarchy};
 use knobs::{PAGE, PageSize};
 use std::fs;
 use std::path::Path;
@@ -9,25 +9,25 @@ use std::str::FromStr;
 
 /// Fate of a cgroup's pages, or the host's: pages, which only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ReclaimCounts {
     /// Reclaimed since it was made.
     pub stolen: u64,
     /// Read back of that.
     pub refaulted: u64,
 }
 
-impl Counts {
+impl ReclaimCounts {
     /// Counts since `before`.
-    pub fn since(self, before: Counts) -> Counts {
-        Counts {
+    pub fn counts_since(self, before: ReclaimCounts) -> ReclaimCounts {
+        ReclaimCounts {
             stolen: self.stolen.saturating_sub(before.stolen),
             refaulted: self.refaulted.saturating_sub(before.refaulted),
         }
     }
 
     /// Sum of both counts.
-    pub fn and(self, other: Counts) -> Counts {
-        Counts {
+    pub fn sum_with(self, other: ReclaimCounts) -> ReclaimCounts {
+        ReclaimCounts {
             stolen: self.stolen + other.stolen,
             refaulted: self.refaulted + other.refaulted,
         }
@@ -40,7 +40,7 @@ pub struct Reading {
     /// Pages that are charged to it: `memory.current`.
     pub usage: u64,
     /// Pages that were reclaimed and read back.
-    pub counts: Counts,
+    pub counts: ReclaimCounts,
     /// `memory.min` or `memory.low`, the larger.
     pub protection: u64,
     /// Part of `usage` that cannot be reclaimed: neither on an LRU nor a shrinkable slab, or
@@ -51,21 +51,21 @@ pub struct Reading {
 impl Reading {
     /// Pages that it allocated since `before`: what it grew by, and what was reclaimed of it.
     pub fn allocated_since(&self, before: &Reading) -> u64 {
-        let stolen = self.counts.since(before.counts).stolen;
+        let stolen = self.counts.counts_since(before.counts).stolen;
         (self.usage + stolen).saturating_sub(before.usage)
     }
 }
 
 /// Cgroups without children that memory is charged to, and that hold `least` pages or more. A
 /// delegated subtree counts as one.
-pub fn all(tree: &Tree, least: u64) -> Vec<Place> {
-    let mut places: Vec<Place> = Vec::new();
+pub fn find_candidates(tree: &Hierarchy, least: u64) -> Vec<CgroupDir> {
+    let mut places: Vec<CgroupDir> = Vec::new();
     let root = tree.root().to_path_buf();
     tree.walk(&root, |place| {
         if place.is_root() {
             return true;
         }
-        let Some(usage) = usage(&place.directory).filter(|_| !place.delegated) else {
+        let Some(usage) = read_usage(&place.directory).filter(|_| !place.delegated) else {
             return false;
         };
         // What holds little has no children that hold much.
@@ -75,11 +75,11 @@ pub fn all(tree: &Tree, least: u64) -> Vec<Place> {
         places.push(place.clone());
         true
     });
-    let is_above = |place: &Place, other: &Place| {
+    let is_above = |place: &CgroupDir, other: &CgroupDir| {
         let below = other.path.strip_prefix(&place.path);
         below.is_some_and(|below| below.starts_with('/'))
     };
-    let has_child = |place: &Place| {
+    let has_child = |place: &CgroupDir| {
         // A child may hold too little to be in the list.
         let entries = fs::read_dir(&place.directory).into_iter().flatten();
         let mut children = entries.flatten().map(|entry| entry.path());
@@ -94,7 +94,7 @@ pub fn all(tree: &Tree, least: u64) -> Vec<Place> {
 
 /// Returns whether the cgroup's directory belongs to a user other than root's, who may make
 /// children.
-fn is_foreign(tree: &Tree, place: &Place) -> bool {
+fn is_foreign(tree: &Hierarchy, place: &CgroupDir) -> bool {
     use std::os::unix::fs::MetadataExt;
     let owner = |path: &Path| fs::metadata(path).map(|metadata| metadata.uid()).ok();
     owner(&place.directory) != owner(tree.root())
@@ -103,18 +103,19 @@ fn is_foreign(tree: &Tree, place: &Place) -> bool {
 const CURRENT: &str = "memory.current";
 
 /// Pages that are charged to the cgroup in this directory.
-pub fn usage(directory: &Path) -> Option<u64> {
-    number::<u64>(directory, CURRENT).map(|bytes| bytes / PAGE)
+pub fn read_usage(directory: &Path) -> Option<u64> {
+    read_number::<u64>(directory, CURRENT).map(|bytes| bytes / PAGE)
 }
 
 /// All counters of the cgroup in this directory, on a host with `swap` free pages of swap; nothing
 /// if it is gone.
-pub fn read(tree: &Tree, directory: &Path, swap: u64) -> Option<Reading> {
-    let usage = usage(directory)?;
-    let stat = stat(directory)?;
+pub fn read(tree: &Hierarchy, directory: &Path, swap: u64) -> Option<Reading> {
+    let usage = read_usage(directory)?;
+    let stat = read_memory_stat(directory)?;
     // `max` protects all of it.
-    let protection = |file| number(directory, file).map_or(u64::MAX, |bytes: u64| bytes / PAGE);
-    let pages = |name| counter(&stat, name) / PAGE;
+    let protection =
+        |file| read_number(directory, file).map_or(u64::MAX, |bytes: u64| bytes / PAGE);
+    let pages = |name| find_counter(&stat, name) / PAGE;
     let anon = pages("inactive_anon") + pages("active_anon");
     let file = pages("inactive_file") + pages("active_file") + pages("slab_reclaimable");
     let room = swap_room(tree, directory, swap.min(anon));
@@ -127,25 +128,25 @@ pub fn read(tree: &Tree, directory: &Path, swap: u64) -> Option<Reading> {
 }
 
 /// Pages reclaimed and read back of the cgroup in this directory and of all below it.
-pub fn counts(directory: &Path) -> Option<Counts> {
-    Some(counts_in(&stat(directory)?))
+pub fn read_counts(directory: &Path) -> Option<ReclaimCounts> {
+    Some(counts_in(&read_memory_stat(directory)?))
 }
 
-fn counts_in(stat: &str) -> Counts {
-    let pages = |name| PageSize::running().units(counter(stat, name));
+fn counts_in(stat: &str) -> ReclaimCounts {
+    let pages = |name| PageSize::running().units(find_counter(stat, name));
     let refaulted = ["workingset_refault_anon", "workingset_refault_file"];
-    Counts {
+    ReclaimCounts {
         stolen: pages("pgsteal"),
         refaulted: refaulted.map(pages).iter().sum(),
     }
 }
 
-fn stat(directory: &Path) -> Option<String> {
+fn read_memory_stat(directory: &Path) -> Option<String> {
     fs::read_to_string(directory.join("memory.stat")).ok()
 }
 
 /// A number of `memory.stat`, bytes or, of what happened, pages of the kernel; 0 if this kernel lacks it.
-fn counter(stat: &str, name: &str) -> u64 {
+fn find_counter(stat: &str, name: &str) -> u64 {
     let value = |line: &str| {
         line.strip_prefix(name)?
             .strip_prefix(' ')?
@@ -157,19 +158,19 @@ fn counter(stat: &str, name: &str) -> u64 {
 }
 
 /// Pages that may go to swap by `memory.swap.max` of the cgroup and of all above, `most` at most.
-fn swap_room(tree: &Tree, directory: &Path, most: u64) -> u64 {
+fn swap_room(tree: &Hierarchy, directory: &Path, most: u64) -> u64 {
     let above = directory.ancestors();
     let above = above.take_while(|at| at.starts_with(tree.root()) && *at != tree.root());
     let rooms = above.filter_map(|at| {
         // `max` is no number, and no limit.
-        let limit: u64 = number(at, "memory.swap.max")?;
-        let used: u64 = number(at, "memory.swap.current")?;
+        let limit: u64 = read_number(at, "memory.swap.max")?;
+        let used: u64 = read_number(at, "memory.swap.current")?;
         Some(limit.saturating_sub(used) / PAGE)
     });
     rooms.fold(most, u64::min)
 }
 
-fn number<T: FromStr>(directory: &Path, file: &str) -> Option<T> {
+fn read_number<T: FromStr>(directory: &Path, file: &str) -> Option<T> {
     let text = fs::read_to_string(directory.join(file)).ok()?;
     text.trim().parse().ok()
 }
@@ -200,8 +201,8 @@ mod tests {
         // No memory controller below: its memory is its parent's.
         cgroup(dir.path(), "d", 50 << 20);
         fs::create_dir(dir.path().join("d/sub")).expect("made");
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
-        let found: Vec<String> = all(&tree, 1024)
+        let tree = Hierarchy::open(dir.path()).expect("a hierarchy");
+        let found: Vec<String> = find_candidates(&tree, 1024)
             .into_iter()
             .map(|place| place.path)
             .collect();
@@ -219,12 +220,12 @@ mod tests {
         );
         write("memory.min", "0\n");
         write("memory.low", "8192\n");
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let tree = Hierarchy::open(dir.path()).expect("a hierarchy");
         let read = || read(&tree, dir.path(), 100).expect("read");
         let now = read();
         let wanted = Reading {
             usage: 10,
-            counts: Counts {
+            counts: ReclaimCounts {
                 stolen: 7,
                 refaulted: 3,
             },
@@ -236,15 +237,15 @@ mod tests {
         assert_eq!(read().protection, u64::MAX);
         let before = Reading {
             usage: 12,
-            counts: Counts {
+            counts: ReclaimCounts {
                 stolen: 1,
                 ..now.counts
             },
             ..now
         };
-        let since = now.counts.since(before.counts);
+        let since = now.counts.counts_since(before.counts);
         assert_eq!((since.stolen, since.refaulted), (6, 0));
-        assert_eq!(counts(dir.path()), Some(now.counts));
+        assert_eq!(read_counts(dir.path()), Some(now.counts));
         assert_eq!(now.allocated_since(&before), 4);
         assert_eq!(
             before.allocated_since(&now),
@@ -264,7 +265,7 @@ mod tests {
         let (anon, file) = (80 * PAGE, 10 * PAGE);
         let stat = format!("inactive_anon {anon}\nactive_file {file}\nunevictable 4096\n");
         write("a/b/memory.stat", &stat);
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let tree = Hierarchy::open(dir.path()).expect("a hierarchy");
         let pinned = |swap| {
             let reading = read(&tree, &dir.path().join("a/b"), swap);
             reading.expect("read").pinned

@@ -14,13 +14,13 @@ const TRIGGER: &[u8] = b"some 10000 500000\0";
 
 /// A host below its root directory.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct HostMemory {
     root: PathBuf,
 }
 
 /// Memory of all zones, in pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct ZoneMemory {
     /// Pages that the kernel gives out.
     pub managed: u64,
     /// Free pages, CPUs' own lists included, beyond the high watermarks and what zones keep for
@@ -28,17 +28,17 @@ pub struct Memory {
     pub free: u64,
 }
 
-impl Host {
+impl HostMemory {
     /// The host whose root directory is there.
-    pub fn at(root: &Path) -> Host {
-        Host { root: root.into() }
+    pub fn at_root(root: &Path) -> HostMemory {
+        HostMemory { root: root.into() }
     }
 
     /// Sets a trigger: the file is in an exceptional condition (`POLLPRI`) once when it fires.
     ///
     /// # Errors
     /// The kernel has no PSI, or it is switched off, or the agent lacks CAP_SYS_RESOURCE.
-    pub fn trigger(&self) -> Result<File> {
+    pub fn set_trigger(&self) -> Result<File> {
         let path = self.root.join("proc/pressure/memory");
         let set = || {
             let mut file = OpenOptions::new()
@@ -61,10 +61,10 @@ impl Host {
     ///
     /// # Errors
     /// `/proc/zoneinfo` cannot be read.
-    pub fn memory(&self) -> Result<Memory> {
-        let memory = memory(&self.text("proc/zoneinfo")?);
+    pub fn read_zones(&self) -> Result<ZoneMemory> {
+        let memory = sum_zones(&self.read_text("proc/zoneinfo")?);
         let page = PageSize::running();
-        Ok(Memory {
+        Ok(ZoneMemory {
             managed: page.units(memory.managed),
             free: page.units(memory.free),
         })
@@ -74,25 +74,25 @@ impl Host {
     ///
     /// # Errors
     /// `/proc/meminfo` cannot be read.
-    pub fn swap(&self) -> Result<u64> {
-        Ok(swap(&self.text("proc/meminfo")?))
+    pub fn free_swap(&self) -> Result<u64> {
+        Ok(parse_free_swap(&self.read_text("proc/meminfo")?))
     }
 
     /// Number of allocations that had to reclaim first, since the host was started.
     ///
     /// # Errors
     /// `/proc/vmstat` cannot be read.
-    pub fn stalls(&self) -> Result<u64> {
-        Ok(stalls(&self.text("proc/vmstat")?))
+    pub fn allocation_stalls(&self) -> Result<u64> {
+        Ok(sum_stalls(&self.read_text("proc/vmstat")?))
     }
 
-    fn text(&self, name: &str) -> Result<String> {
+    fn read_text(&self, name: &str) -> Result<String> {
         let path = self.root.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     }
 }
 
-fn swap(meminfo: &str) -> u64 {
+fn parse_free_swap(meminfo: &str) -> u64 {
     let kib = |line: &str| {
         line.strip_prefix("SwapFree:")?
             .trim()
@@ -107,7 +107,7 @@ fn swap(meminfo: &str) -> u64 {
 }
 
 /// `allocstall` of each zone.
-fn stalls(vmstat: &str) -> u64 {
+fn sum_stalls(vmstat: &str) -> u64 {
     let counters = vmstat
         .lines()
         .filter(|line| line.starts_with("allocstall"))
@@ -122,8 +122,8 @@ fn stalls(vmstat: &str) -> u64 {
 /// Free pages on CPUs' lists are in no zone's number of free pages. While that is above the high
 /// watermark, Linux 6.7 and later let the lists grow to as much as the low watermark; below it they
 /// are emptied first. So they count. In pages of that kernel.
-fn memory(zoneinfo: &str) -> Memory {
-    let mut all = Memory::default();
+fn sum_zones(zoneinfo: &str) -> ZoneMemory {
+    let mut all = ZoneMemory::default();
     // Of the zone at hand: free pages, the high watermark and what of it is a boost.
     let (mut free, mut high, mut boost) = (0, 0, 0);
     // What it lacks of what it needs: pages of CPUs' lists make up for that first.
@@ -187,7 +187,7 @@ Node 0, zone    DMA32
 
     #[test]
     fn what_zones_keep_is_not_free() {
-        let memory = memory(ZONEINFO);
+        let memory = sum_zones(ZONEINFO);
         assert_eq!(memory.managed, 141_840);
         assert_eq!(memory.free, (3000 - 98 - 540) + (10_000 - 1350));
     }
@@ -198,7 +198,7 @@ Node 0, zone    DMA32
                      \x20   cpu: 1\n              count:    60\n";
         let memory = |free: &str| {
             let text = format!("{ZONEINFO}{lists}").replace("pages free     10000", free);
-            memory(&text).free - (3000 - 98 - 540)
+            sum_zones(&text).free - (3000 - 98 - 540)
         };
         assert_eq!(memory("pages free 10000"), 10_000 - 1350 + 760);
         // What the zone lacks comes off them.
@@ -218,21 +218,21 @@ Node 0, zone    DMA32
             second.replacen("boost    0", "boost    1024", 1)
         );
         assert_ne!(boosted, ZONEINFO);
-        assert_eq!(memory(&boosted), memory(ZONEINFO));
+        assert_eq!(sum_zones(&boosted), sum_zones(ZONEINFO));
     }
 
     #[test]
     fn swap_is_in_pages() {
         assert_eq!(
-            swap("MemFree: 100 kB\nSwapTotal: 80 kB\nSwapFree:        44 kB\n"),
+            parse_free_swap("MemFree: 100 kB\nSwapTotal: 80 kB\nSwapFree:        44 kB\n"),
             11
         );
-        assert_eq!(swap("MemFree: 100 kB\n"), 0);
+        assert_eq!(parse_free_swap("MemFree: 100 kB\n"), 0);
     }
 
     #[test]
     fn stalls_of_all_zones_count() {
         let text = "allocstall_dma32 3\nallocstall_normal 4\npgscan_direct 100\n";
-        assert_eq!(stalls(text), 7);
+        assert_eq!(sum_stalls(text), 7);
     }
 }

@@ -5,7 +5,7 @@
 //! it. With slow swap that can take seconds, in which limits have to be kept: so each request has a
 //! thread of its own, one at a time. If the agent ends, the thread does.
 
-use super::candidates::{self, Counts};
+use super::candidates::{self, ReclaimCounts};
 use knobs::PAGE;
 use policy::reclaim;
 use std::fs::OpenOptions;
@@ -24,7 +24,7 @@ pub struct Idle {
     wait_ms: u64,
     due: Instant,
     /// Pages of the last request, and what was counted before it outside of limited cgroups.
-    last: Option<(u64, Counts)>,
+    last: Option<(u64, ReclaimCounts)>,
     running: Option<JoinHandle<Result<()>>>,
     /// The kernel has no such file in the root (before Linux 5.19).
     lacks: bool,
@@ -57,19 +57,24 @@ impl Idle {
     ///
     /// # Errors
     /// The kernel refused the last request, for another reason than that it found less.
-    pub fn ask(&mut self, memory: u64, limited: Counts, now: Instant) -> Result<bool> {
+    pub fn request_idle(
+        &mut self,
+        memory: u64,
+        limited: ReclaimCounts,
+        now: Instant,
+    ) -> Result<bool> {
         if let Some(running) = self.running.take_if(|running| running.is_finished()) {
-            self.take(running)?;
+            self.join_request(running)?;
         }
         if self.lacks || self.running.is_some() {
             return Ok(false);
         }
-        let Some(all) = candidates::counts(&self.root) else {
+        let Some(all) = candidates::read_counts(&self.root) else {
             return Ok(false);
         };
-        let others = all.since(limited);
+        let others = all.counts_since(limited);
         let (asked, before) = self.last.unwrap_or((0, others));
-        let became = others.since(before);
+        let became = others.counts_since(before);
         let (stolen, refaulted) = (became.stolen, became.refaulted);
         self.wait_ms = reclaim::idle_wait(self.wait_ms, asked, stolen, refaulted);
         let pages = reclaim::idle(memory);
@@ -82,12 +87,12 @@ impl Idle {
     }
 
     /// Forgets what was counted: no cgroup is limited any more.
-    pub fn rest(&mut self) {
+    pub fn forget_counts(&mut self) {
         self.last = None;
         self.wait_ms = 0;
     }
 
-    fn take(&mut self, running: JoinHandle<Result<()>>) -> Result<()> {
+    fn join_request(&mut self, running: JoinHandle<Result<()>>) -> Result<()> {
         // If it panicked, that was said where it happened.
         match running.join().unwrap_or(Ok(())) {
             // Less was found than asked for: counters show how much.
@@ -135,11 +140,11 @@ mod tests {
         {
             std::thread::yield_now();
         }
-        let limited = Counts {
+        let limited = ReclaimCounts {
             stolen: limited,
             refaulted: 0,
         };
-        idle.ask(MEMORY, limited, now)
+        idle.request_idle(MEMORY, limited, now)
     }
 
     #[test]
@@ -169,7 +174,7 @@ mod tests {
         assert!(!ask(&mut idle, 2_600, begin).expect("asked"));
         assert!(!idle.is_due(after(499)) && idle.is_due(after(500)));
 
-        idle.rest();
+        idle.forget_counts();
         assert!(
             ask(&mut idle, 2_600, begin).expect("asked"),
             "another episode"
@@ -195,7 +200,7 @@ mod tests {
             let why = std::io::Error::from_raw_os_error(errno);
             std::thread::spawn(move || Err(why))
         };
-        assert!(idle.take(ended(nix::libc::EAGAIN)).is_ok());
-        assert!(idle.take(ended(nix::libc::EINVAL)).is_err());
+        assert!(idle.join_request(ended(nix::libc::EAGAIN)).is_ok());
+        assert!(idle.join_request(ended(nix::libc::EINVAL)).is_err());
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The thread: waits for the trigger, and steps while allocations have to reclaim.
 
-use super::candidates::{self, Counts, Reading};
-use super::host::{Host, Memory};
+use super::candidates::{self, Reading, ReclaimCounts};
+use super::host::{HostMemory, ZoneMemory};
 use super::idle::Idle;
-use super::settings::Settings;
-use super::status::Status;
+use super::settings::ReclaimSettings;
+use super::status::ReclaimStatus;
 use crate::journal::{Event, Journal};
-use crate::limits::{self, Found, Mode, Refused};
+use crate::limits::{self, FoundLimit, Mode, Refused};
 use crate::saved_limits::SavedLimits;
-use crate::tree::{Place, Tree};
+use crate::tree::{CgroupDir, Hierarchy};
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use policy::UNLIMITED;
@@ -38,7 +38,7 @@ const CHANGE: u64 = 64;
 
 /// A cgroup in an episode.
 struct Member {
-    place: Place,
+    place: CgroupDir,
     reading: Reading,
     group: Group,
     /// The time at which it was last near its limit.
@@ -46,18 +46,18 @@ struct Member {
 }
 
 /// The thread's state.
-pub struct Keeper {
-    host: Host,
-    tree: Tree,
-    settings: Settings,
+pub struct ReclaimKeeper {
+    host: HostMemory,
+    tree: Hierarchy,
+    settings: ReclaimSettings,
     saved: SavedLimits,
     journal: Journal,
-    status: Arc<Mutex<Status>>,
+    status: Arc<Mutex<ReclaimStatus>>,
     trigger: File,
     /// Cgroups of the episode, by inode.
     members: BTreeMap<u64, Member>,
     /// Pages reclaimed and read back of limited cgroups while they were limited.
-    limited: Counts,
+    limited: ReclaimCounts,
     idle: Idle,
     headroom: u64,
     /// Pages that were free in the last step.
@@ -72,25 +72,25 @@ pub struct Keeper {
     said: Option<String>,
 }
 
-impl Keeper {
+impl ReclaimKeeper {
     /// Sets the trigger; nothing else is done before it fires.
     ///
     /// # Errors
     /// The kernel has no such trigger for this process.
     pub fn new(
-        host: Host,
-        tree: Tree,
-        settings: Settings,
+        host: HostMemory,
+        tree: Hierarchy,
+        settings: ReclaimSettings,
         saved: SavedLimits,
         journal: Journal,
-        status: Arc<Mutex<Status>>,
-    ) -> Result<Keeper> {
-        Ok(Keeper {
-            trigger: host.trigger()?,
-            stalls: host.stalls()?,
-            headroom: reclaim::headroom(host.memory()?.managed, 0, 0, false),
+        status: Arc<Mutex<ReclaimStatus>>,
+    ) -> Result<ReclaimKeeper> {
+        Ok(ReclaimKeeper {
+            trigger: host.set_trigger()?,
+            stalls: host.allocation_stalls()?,
+            headroom: reclaim::headroom(host.read_zones()?.managed, 0, 0, false),
             free: 0,
-            limited: Counts::default(),
+            limited: ReclaimCounts::default(),
             idle: Idle::new(tree.root()),
             host,
             tree,
@@ -110,20 +110,20 @@ impl Keeper {
 
     /// Runs until the other end of `ended` is closed; then puts all limits back.
     pub fn run(mut self, ended: &UnixStream) {
-        while let Ok(fired) = self.wait(ended) {
-            if let Err(why) = self.look(fired) {
-                self.complain(&format!("{why:#}"));
+        while let Ok(fired) = self.wait_for_trigger(ended) {
+            if let Err(why) = self.follow_episode(fired) {
+                self.report_once(&format!("{why:#}"));
             }
-            self.tell();
+            self.publish_status();
         }
         for (_, member) in std::mem::take(&mut self.members) {
-            self.release(&member);
+            self.release_limit(&member);
         }
-        self.tell();
+        self.publish_status();
     }
 
     /// Waits for the trigger or the next step; `true` if the trigger fired, an error if it is over.
-    fn wait(&self, ended: &UnixStream) -> Result<bool, ()> {
+    fn wait_for_trigger(&self, ended: &UnixStream) -> Result<bool, ()> {
         let timeout = match self.stalled {
             None => PollTimeout::NONE,
             Some(_) => {
@@ -145,8 +145,8 @@ impl Keeper {
         }
     }
 
-    fn look(&mut self, fired: bool) -> Result<()> {
-        let stalls = self.host.stalls()?;
+    fn follow_episode(&mut self, fired: bool) -> Result<()> {
+        let stalls = self.host.allocation_stalls()?;
         let stalled = stalls != self.stalls;
         self.stalls = stalls;
         let now = Instant::now();
@@ -156,8 +156,8 @@ impl Keeper {
                 self.free = 0;
                 self.stalled = Some(now);
                 self.stepped = now;
-                self.journal.say(&Event::ReclaimBegins);
-                self.find(self.host.memory()?.managed, self.host.swap()?);
+                self.journal.log_event(&Event::ReclaimBegins);
+                self.find_members(self.host.read_zones()?.managed, self.host.free_swap()?);
             }
             None => {}
             Some(_) if now < self.stepped + STEP => {
@@ -165,13 +165,13 @@ impl Keeper {
             }
             Some(last) => {
                 self.note_stall(stalled, now);
-                self.step(stalled, now)?;
+                self.run_step(stalled, now)?;
                 let is_calm = !stalled && now - last > CALM;
                 if is_calm && self.members.values().all(|of| of.group.limit == UNLIMITED) {
                     self.stalled = None;
                     self.members.clear();
-                    self.idle.rest();
-                    self.journal.say(&Event::ReclaimEnds);
+                    self.idle.forget_counts();
+                    self.journal.log_event(&Event::ReclaimEnds);
                 }
             }
         }
@@ -184,18 +184,18 @@ impl Keeper {
         }
     }
 
-    fn step(&mut self, stalled: bool, now: Instant) -> Result<()> {
+    fn run_step(&mut self, stalled: bool, now: Instant) -> Result<()> {
         let elapsed = now - self.stepped;
         self.stepped = now;
         self.steps += 1;
-        let Memory { managed, free } = self.host.memory()?;
-        let swap = self.host.swap()?;
+        let ZoneMemory { managed, free } = self.host.read_zones()?;
+        let swap = self.host.free_swap()?;
         self.headroom = reclaim::headroom(managed, self.headroom, self.free, stalled);
         self.free = free;
         if self.found.is_none_or(|found| now - found >= FIND) {
-            self.find(managed, swap);
+            self.find_members(managed, swap);
         }
-        self.measure(elapsed, now, swap);
+        self.measure_members(elapsed, now, swap);
         let groups: Vec<Group> = self.members.values().map(|member| member.group).collect();
         let host = reclaim::Host {
             memory: free + groups.iter().map(|group| group.usage).sum::<u64>(),
@@ -205,7 +205,7 @@ impl Keeper {
         let limits = reclaim::limits(&host, &groups);
         let inodes: Vec<u64> = self.members.keys().copied().collect();
         for (inode, limit) in inodes.into_iter().zip(limits) {
-            self.apply(inode, limit, now);
+            self.apply_limit(inode, limit, now);
         }
         self.ask_for_idle(managed, now)
     }
@@ -216,18 +216,18 @@ impl Keeper {
         if !is_wanted || !self.idle.is_due(now) {
             return Ok(());
         }
-        let is_first = self.idle.ask(managed, self.limited, now);
+        let is_first = self.idle.request_idle(managed, self.limited, now);
         if is_first.context("memory.reclaim of the root")? {
             let mib = reclaim::idle(managed) >> 8;
-            self.journal.say(&Event::ReclaimIdle { mib });
+            self.journal.log_event(&Event::ReclaimIdle { mib });
         }
         Ok(())
     }
 
     /// Looks for cgroups that are large enough to be limited. Those that are limited stay.
-    fn find(&mut self, managed: u64, swap: u64) {
+    fn find_members(&mut self, managed: u64, swap: u64) {
         self.found = Some(Instant::now());
-        let found = candidates::all(&self.tree, managed / PART);
+        let found = candidates::find_candidates(&self.tree, managed / PART);
         self.members.retain(|inode, member| {
             member.group.limit != UNLIMITED || found.iter().any(|place| place.inode == *inode)
         });
@@ -235,7 +235,8 @@ impl Keeper {
             if self.settings.is_exempt(&place.path) {
                 continue;
             }
-            let fixed = limits::look(self.saved.limit(), &place.directory, None) != Found::Own;
+            let fixed = limits::compare_limit(self.saved.limit(), &place.directory, None)
+                != FoundLimit::Own;
             if let Some(member) = self.members.get_mut(&place.inode) {
                 // Another program's limit may be gone, or systemd has put `max` in place of ours.
                 let is_due = member.group.fixed != 0 && member.near.elapsed() > UNUSED;
@@ -249,7 +250,7 @@ impl Keeper {
             };
             let group = Group {
                 limit: UNLIMITED,
-                weight: self.settings.weight(&place.path),
+                weight: self.settings.weight_of(&place.path),
                 fixed: fixed.into(),
                 ..Group::default()
             };
@@ -264,24 +265,24 @@ impl Keeper {
     }
 
     /// Reads all counters, and forgets cgroups that are gone.
-    fn measure(&mut self, elapsed: Duration, now: Instant, swap: u64) {
+    fn measure_members(&mut self, elapsed: Duration, now: Instant, swap: u64) {
         let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let (saved, tree, limited) = (&mut self.saved, &self.tree, &mut self.limited);
         self.members.retain(|_, member| {
             let reading = candidates::read(tree, &member.place.directory, swap);
             let Some(reading) = reading.filter(|_| member.place.is_there()) else {
                 // If it cannot be noted now, it will be with the next limit.
-                let _ = saved.note(&member.place, &[]);
+                let _ = saved.note_values(&member.place, &[]);
                 return false;
             };
             let before = member.reading;
             let group = &mut member.group;
             group.rate = reclaim::rate(group.rate, reading.allocated_since(&before), ms);
-            let counts = reading.counts.since(before.counts);
+            let counts = reading.counts.counts_since(before.counts);
             group.stolen = reclaim::rate(group.stolen, counts.stolen, ms);
             group.refaulted = reclaim::rate(group.refaulted, counts.refaulted, ms);
             if group.limit != UNLIMITED {
-                *limited = limited.and(counts);
+                *limited = limited.sum_with(counts);
             }
             (group.usage, group.protection) = (reading.usage, reading.protection);
             group.pinned = reading.pinned;
@@ -293,7 +294,7 @@ impl Keeper {
         });
     }
 
-    fn apply(&mut self, inode: u64, limit: u64, now: Instant) {
+    fn apply_limit(&mut self, inode: u64, limit: u64, now: Instant) {
         let file = self.saved.limit();
         let Some(member) = self.members.get_mut(&inode) else {
             return;
@@ -303,7 +304,7 @@ impl Keeper {
         let is_over = now - member.near > UNUSED || limit == UNLIMITED;
         if before.is_some() && is_over {
             if let Some(member) = self.members.remove(&inode) {
-                self.release(&member);
+                self.release_limit(&member);
             }
             return;
         }
@@ -314,7 +315,7 @@ impl Keeper {
         if self.settings.mode == Mode::Observe {
             member.group.fixed = 1;
             let (is, bytes) = (member.group.usage, limit);
-            self.journal.say(&Event::WouldLimit {
+            self.journal.log_event(&Event::WouldLimit {
                 cgroup,
                 usage_mib: is >> 8,
                 to_mib: bytes >> 8,
@@ -326,17 +327,17 @@ impl Keeper {
                 member.group.limit = limit;
                 if before.is_none() {
                     member.near = now;
-                    self.journal.say(&Event::Limited {
+                    self.journal.log_event(&Event::Limited {
                         cgroup,
                         to_mib: limit >> 8,
                     });
                 }
             }
-            Err(Refused::Found(Found::Foreign(value))) => {
+            Err(Refused::Found(FoundLimit::Foreign(value))) => {
                 member.group.limit = UNLIMITED;
                 member.group.fixed = 1;
                 member.near = now;
-                self.journal.say(&Event::LimitLeft {
+                self.journal.log_event(&Event::LimitLeft {
                     cgroup,
                     limit: file,
                     value,
@@ -345,33 +346,33 @@ impl Keeper {
             Err(Refused::Found(_)) => {
                 self.members.remove(&inode);
             }
-            Err(Refused::Failed(why)) => self.complain(&format!("{cgroup}: {why:#}")),
+            Err(Refused::Failed(why)) => self.report_once(&format!("{cgroup}: {why:#}")),
         }
     }
 
     /// Puts a cgroup's limit back.
-    fn release(&mut self, member: &Member) {
+    fn release_limit(&mut self, member: &Member) {
         if member.group.limit == UNLIMITED {
             return;
         }
         let (place, pages) = (&member.place, member.group.limit);
         if let Err(why) = limits::put_back(&mut self.saved, place, pages, &self.journal) {
-            self.complain(&why);
+            self.report_once(&why);
         }
     }
 
     /// Says what is wrong, once.
-    fn complain(&mut self, why: &str) {
+    fn report_once(&mut self, why: &str) {
         if self.said.as_deref() != Some(why) {
-            self.journal.say(&Event::Reclaim { why: why.into() });
+            self.journal.log_event(&Event::Reclaim { why: why.into() });
             self.said = Some(why.into());
         }
     }
 
-    fn tell(&self) {
+    fn publish_status(&self) {
         let limited = self.members.values();
         let limits = limited.filter(|member| member.group.limit != UNLIMITED);
-        let status = Status {
+        let status = ReclaimStatus {
             active: self.stalled.is_some(),
             episodes: self.episodes,
             steps: self.steps,

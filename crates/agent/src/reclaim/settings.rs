@@ -8,7 +8,7 @@
 //! weights = { "/batch.slice/*" = 50 }
 //! ```
 
-use crate::globs::{self, matches};
+use crate::globs::{self, matches_path};
 use crate::limits::Mode;
 use config::reader::Table;
 use glob::Pattern;
@@ -20,7 +20,7 @@ pub const KEYS: &[&str] = &["mode", "exempt", "weights"];
 
 /// The section, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct ReclaimSettings {
     /// Mode in which limits are set.
     pub mode: Mode,
     /// Cgroups that are never limited.
@@ -29,9 +29,9 @@ pub struct Settings {
     weights: Vec<(Pattern, u32)>,
 }
 
-impl Settings {
+impl ReclaimSettings {
     /// Reads the section; what is wrong is noted with the table.
-    pub fn read(table: &Table) -> Settings {
+    pub fn read(table: &Table) -> ReclaimSettings {
         let mode = table
             .optional("mode")
             .and_then(|value| value.parsed("`on`, `observe` or `off`", Mode::parse));
@@ -41,7 +41,9 @@ impl Settings {
             .and_then(|value| value.entries("a table, as in `{ \"/batch.slice/*\" = 50 }`"));
         let weights = weights.unwrap_or_default().into_iter();
         let weights = weights.filter_map(|(glob, value)| {
-            let pattern = globs::pattern(glob).map_err(|why| value.complain(why)).ok();
+            let pattern = globs::parse_pattern(glob)
+                .map_err(|why| value.complain(why))
+                .ok();
             let weight = value.unsigned("a weight, as in `50`")?;
             let Some(weight @ WEIGHT_MIN..=WEIGHT_MAX) = u32::try_from(weight).ok() else {
                 value.complain(format!("`{weight}`: expected {WEIGHT_MIN} to {WEIGHT_MAX}"));
@@ -49,23 +51,23 @@ impl Settings {
             };
             Some((pattern?, weight))
         });
-        Settings {
+        ReclaimSettings {
             mode: mode.unwrap_or(Mode::On),
-            exempt: exempt.map_or_else(Vec::new, |value| globs::patterns(&value)),
+            exempt: exempt.map_or_else(Vec::new, |value| globs::read_patterns(&value)),
             weights: weights.collect(),
         }
     }
 
     /// Returns whether the cgroup at `path` is never limited.
     pub fn is_exempt(&self, path: &str) -> bool {
-        self.exempt.iter().any(|glob| matches(glob, path))
+        self.exempt.iter().any(|glob| matches_path(glob, path))
     }
 
     /// The weight of the cgroup at `path`.
-    pub fn weight(&self, path: &str) -> u32 {
+    pub fn weight_of(&self, path: &str) -> u32 {
         let mut matching = self.weights.iter().rev();
         matching
-            .find(|(glob, _)| matches(glob, path))
+            .find(|(glob, _)| matches_path(glob, path))
             .map_or(WEIGHT, |(_, weight)| *weight)
     }
 }
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
     use crate::rules::Rules;
 
-    fn read(text: &str) -> Result<Settings, String> {
+    fn read(text: &str) -> Result<ReclaimSettings, String> {
         let rules = Rules::parse("agent.toml", text);
         rules
             .map(|rules| rules.reclaim)
@@ -96,7 +98,7 @@ mod tests {
         let settings = read(text).expect("valid");
         assert!(settings.is_exempt("/db") && !settings.is_exempt("/db/x"));
         assert_eq!(
-            ["/a/x", "/a/b", "/b"].map(|path| settings.weight(path)),
+            ["/a/x", "/a/b", "/b"].map(|path| settings.weight_of(path)),
             [50, 400, 100]
         );
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// As of the last step; pages.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Status {
+pub struct ReclaimStatus {
     /// `true` while an episode is under way.
     pub active: bool,
     /// Episodes since the agent began.
@@ -23,14 +23,14 @@ pub struct Status {
     pub limits: BTreeMap<String, u64>,
 }
 
-impl Status {
+impl ReclaimStatus {
     /// The status as metrics.
-    pub fn families(&self) -> Arc<[Family]> {
+    pub fn to_families(&self) -> Arc<[Family]> {
         let mut limits = Family::gauge(
             "weir_agent_reclaim_limit",
             "memory.high that the agent has set, of cgroups that allocate beyond their share.",
         )
-        .bytes();
+        .in_bytes();
         for (cgroup, pages) in &self.limits {
             limits.add(&[("cgroup", &Arc::from(cgroup.as_str()))], pages * PAGE);
         }
@@ -44,7 +44,7 @@ impl Status {
                 "weir_agent_reclaim_headroom",
                 "Free memory that limits are set for.",
             )
-            .bytes()
+            .in_bytes()
             .with(self.headroom * PAGE),
             Family::counter(
                 "weir_agent_reclaim_episodes",
@@ -55,7 +55,7 @@ impl Status {
                 "weir_agent_reclaim_idle_asked",
                 "Idle memory of the host that the kernel was asked to reclaim.",
             )
-            .bytes()
+            .in_bytes()
             .with(self.idle_asked * PAGE),
             Family::counter("weir_agent_reclaim_steps", "Looks at all allocators.")
                 .with(self.steps),

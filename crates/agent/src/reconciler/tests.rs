@@ -36,7 +36,7 @@ impl Bench {
     /// The agent starts again.
     fn restart(&mut self, policy: &str) {
         self.reconciler = reconciler(&self.dir, policy, &self.said);
-        self.reconciler.scan();
+        self.reconciler.scan_all();
     }
 
     fn file(&self, cgroup: &str, knob: &str) -> PathBuf {
@@ -68,12 +68,12 @@ impl Bench {
 
     /// What was said since the last call.
     fn said(&self) -> String {
-        self.said.take()
+        self.said.take_text()
     }
 }
 
 fn reconciler(dir: &tempfile::TempDir, policy: &str, said: &Said) -> Reconciler {
-    let tree = Tree::at(&dir.path().join("cgroup")).expect("a hierarchy");
+    let tree = Hierarchy::open(&dir.path().join("cgroup")).expect("a hierarchy");
     let saved = SavedValues::open(&dir.path().join("run/agent.json")).expect("readable");
     let journal = Journal::new(said.clone(), false);
     let requests = Requests::new(dir.path(), rules(policy).requests, journal.clone());
@@ -86,7 +86,7 @@ fn matching_cgroups_are_set_once_and_others_are_not() {
     bench.make("pods/a");
     bench.make("pods/a/below");
     bench.make("other");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     assert_eq!(
         bench.said(),
         "/pods/a: memory.dirty_min = 16M, was 0 (rule at line 1)\n"
@@ -98,7 +98,7 @@ fn matching_cgroups_are_set_once_and_others_are_not() {
     );
     // The kernel shows bytes.
     bench.write("pods/a", "memory.dirty_min", "16777216");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     bench.restart(FLOOR);
     assert_eq!(bench.said(), "");
     let counts = bench.reconciler.counts();
@@ -113,17 +113,17 @@ fn a_cgroup_that_appears_is_heard_of_with_all_below_it() {
     let mut bench =
         Bench::new("[[rule]]\ncgroup = \"/pods/**\"\nset = { \"memory.dirty_min\" = \"16M\" }\n");
     fs::create_dir(bench.file("pods", "")).expect("made");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     assert_eq!(bench.said(), "", "no knobs yet, and nobody has waited long");
     bench.make("pods/a/b/c");
     bench.make("pods/a/b");
-    bench.reconciler.listen();
+    bench.reconciler.visit_new_cgroups();
     assert_eq!(
         (bench.floor("pods/a/b"), bench.floor("pods/a/b/c")),
         ("16M".into(), "16M".into())
     );
     bench.make("pods/a/b/c/d");
-    bench.reconciler.listen();
+    bench.reconciler.visit_new_cgroups();
     assert_eq!(bench.floor("pods/a/b/c/d"), "16M");
 }
 
@@ -131,10 +131,10 @@ fn a_cgroup_that_appears_is_heard_of_with_all_below_it() {
 fn while_there_is_a_rule_it_holds() {
     let mut bench = Bench::new(FLOOR);
     bench.make("pods/a");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     bench.write("pods/a", "memory.dirty_min", "4096");
     bench.said();
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     assert_eq!(
         bench.said(),
         "/pods/a: memory.dirty_min = 16M, was 4096 (rule at line 1)\n"
@@ -149,11 +149,11 @@ fn a_rule_that_goes_leaves_what_was_there_before() {
     }
     bench.write("pods/a", "memory.dirty_min", "8388608");
     bench.write("pods/b", "memory.dirty_min", "16777216");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     bench.write("pods/c", "memory.dirty_min", "1");
     bench.write("pods/d", "memory.dirty_min", "0");
     bench.said();
-    bench.reconciler.follow(Rules::default());
+    bench.reconciler.follow_rules(Rules::default());
     assert_eq!(
         bench.said(),
         "/pods/c: memory.dirty_min stays 1 (its rule is gone, but another program changed it since)\n\
@@ -164,7 +164,7 @@ fn a_rule_that_goes_leaves_what_was_there_before() {
         "16777216",
         "it was so before the agent came"
     );
-    bench.reconciler.follow(Rules::default());
+    bench.reconciler.follow_rules(Rules::default());
     assert_eq!(bench.said(), "");
     assert_eq!(bench.reconciler.counts().set, 0);
 }
@@ -175,7 +175,7 @@ fn a_later_run_puts_back_what_an_earlier_one_wrote() {
     bench.make("pods/a");
     bench.make("pods/b");
     bench.write("pods/a", "memory.dirty_min", "8M");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     bench.restart("[[rule]]\ncgroup = \"/pods/a\"\nset = { \"memory.dirty_min\" = \"32M\" }\n");
     assert_eq!(
         (bench.floor("pods/a"), bench.floor("pods/b")),
@@ -189,12 +189,12 @@ fn a_later_run_puts_back_what_an_earlier_one_wrote() {
 fn a_successor_of_the_same_name_owes_nothing() {
     let mut bench = Bench::new(FLOOR);
     bench.make("pods/a");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     // Moved away, not removed: its inode is not given again.
     fs::rename(bench.file("pods/a", ""), bench.dir.path().join("old")).expect("moved");
     bench.make("pods/a");
     bench.write("pods/a", "memory.dirty_min", "16777216");
-    bench.reconciler.follow(Rules::default());
+    bench.reconciler.follow_rules(Rules::default());
     assert_eq!(bench.floor("pods/a"), "16777216");
 }
 
@@ -202,18 +202,18 @@ fn a_successor_of_the_same_name_owes_nothing() {
 fn without_the_files_it_waits_and_says_so_once() {
     let mut bench = Bench::new(FLOOR);
     fs::create_dir_all(bench.file("pods/a", "")).expect("made");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     let said = bench.said();
     assert!(
         said.starts_with("waiting for 1 files that are not there, as in /pods/a: "),
         "{said}"
     );
-    bench.reconciler.retry();
-    bench.reconciler.scan();
+    bench.reconciler.retry_failed();
+    bench.reconciler.scan_all();
     assert_eq!(bench.said(), "");
     assert_eq!(bench.reconciler.counts().waiting, 1);
     bench.make("pods/a");
-    bench.reconciler.retry();
+    bench.reconciler.retry_failed();
     assert_eq!(bench.floor("pods/a"), "16M");
     assert_eq!(bench.reconciler.counts().waiting, 0);
 }
@@ -226,19 +226,19 @@ fn a_refused_write_is_said_once_and_tried_again() {
     fs::remove_file(&file).expect("removed");
     // Not even root reads or writes a directory as a file.
     fs::create_dir(&file).expect("made");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     let said = bench.said();
     assert!(
         said.starts_with("error: /pods/a: memory.dirty_min: Is a directory"),
         "{said}"
     );
-    bench.reconciler.retry();
+    bench.reconciler.retry_failed();
     assert_eq!(bench.said(), "");
     let counts = bench.reconciler.counts();
     assert_eq!((counts.failing, counts.failed, counts.written), (1, 2, 0));
     fs::remove_dir(&file).expect("removed");
     bench.write("pods/a", "memory.dirty_min", "0");
-    bench.reconciler.retry();
+    bench.reconciler.retry_failed();
     assert_eq!(
         bench.said(),
         "/pods/a: memory.dirty_min = 16M, was 0 (rule at line 1)\n"
@@ -250,14 +250,14 @@ fn a_refused_write_is_said_once_and_tried_again() {
 fn trying_again_is_left_to_scans_after_a_while() {
     let mut bench = Bench::new(FLOOR);
     fs::create_dir_all(bench.file("pods/a", "")).expect("made");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     for _ in 0..RETRIES {
-        bench.reconciler.retry();
+        bench.reconciler.retry_failed();
     }
     bench.make("pods/a");
-    bench.reconciler.retry();
+    bench.reconciler.retry_failed();
     assert_eq!(bench.floor("pods/a"), "0");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     assert_eq!(bench.floor("pods/a"), "16M");
 }
 
@@ -267,7 +267,7 @@ fn what_cannot_be_remembered_is_said_and_set_all_the_same() {
     bench.make("pods/a");
     // A file where the saved values' directory is to be.
     fs::write(bench.dir.path().join("run"), "").expect("written");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     let said = bench.said();
     assert!(
         said.contains("cannot be put back after a restart"),
@@ -275,7 +275,7 @@ fn what_cannot_be_remembered_is_said_and_set_all_the_same() {
     );
     assert_eq!(bench.floor("pods/a"), "16M");
     fs::remove_file(bench.dir.path().join("run")).expect("removed");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     bench.restart("");
     assert_eq!(bench.floor("pods/a"), "0");
 }
@@ -296,12 +296,12 @@ fn cgroups_that_vanish_meanwhile_are_no_error() {
         }
     });
     while !churn.is_finished() {
-        bench.reconciler.scan();
-        bench.reconciler.listen();
-        bench.reconciler.retry();
+        bench.reconciler.scan_all();
+        bench.reconciler.visit_new_cgroups();
+        bench.reconciler.retry_failed();
     }
     churn.join().expect("made and removed all");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     let counts = bench.reconciler.counts();
     assert_eq!(
         (counts.cgroups, counts.set, counts.failing),
@@ -317,7 +317,7 @@ fn a_share_of_memory_follows_memory_max() {
         Bench::new("[[rule]]\ncgroup = \"/pods/*\"\nset = { \"memory.dirty_bytes\" = \"50%\" }\n");
     bench.make("pods/a");
     let ceiling = |bench: &mut Bench| {
-        bench.reconciler.scan();
+        bench.reconciler.scan_all();
         let text = fs::read_to_string(bench.file("pods/a", "memory.dirty_bytes")).expect("there");
         text.trim().to_string()
     };
@@ -346,23 +346,23 @@ fn a_unit_gets_what_it_asks_for_but_for_what_a_rule_says() {
     fs::create_dir_all(&units).expect("made");
     fs::write(&file, "[Service]\nX-Weir-DirtyMin=16M\n").expect("written");
     assert!(bench.reconciler.is_overdue(), "systemd is there now");
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     assert_eq!(
         bench.said(),
         "/db.service: memory.dirty_min = 16M, was 0 \
          (X-Weir-DirtyMin in /etc/systemd/system/db.service.d/weir.conf)\n"
     );
     let rule = "[[rule]]\ncgroup = \"/*.service\"\nset = { \"memory.dirty_min\" = \"8M\" }\n";
-    bench.reconciler.follow(rules(rule));
+    bench.reconciler.follow_rules(rules(rule));
     assert_eq!(bench.floor("db.service"), "8M");
-    bench.reconciler.follow(rules(""));
+    bench.reconciler.follow_rules(rules(""));
     assert_eq!(bench.floor("db.service"), "16M");
     fs::remove_file(&file).expect("removed");
     assert!(!bench.reconciler.is_overdue());
     fs::create_dir(units.join("generator")).expect("made");
     assert!(bench.reconciler.is_overdue());
     bench.said();
-    bench.reconciler.scan();
+    bench.reconciler.scan_all();
     assert_eq!(
         bench.said(),
         "/db.service: memory.dirty_min = 0 as before, was 16M (nothing names it any more)\n"

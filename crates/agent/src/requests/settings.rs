@@ -29,24 +29,24 @@ pub enum Containers {
 
 /// The section, checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct RequestSettings {
     /// `true` if units of systemd get what they ask for.
     pub systemd: bool,
     /// Requests that containers are granted.
     pub containers: Containers,
 }
 
-impl Settings {
+impl RequestSettings {
     /// For a policy file that has no such section.
-    pub fn usual() -> Settings {
-        Settings {
+    pub fn without_section() -> RequestSettings {
+        RequestSettings {
             systemd: true,
             containers: Containers::Limits,
         }
     }
 
     /// Reads the section; what is wrong is noted with the table.
-    pub fn read(table: &Table) -> Settings {
+    pub fn read(table: &Table) -> RequestSettings {
         let systemd = table.optional("systemd").and_then(|value| {
             value.parsed("`on` or `off`", |text| match text {
                 "on" => Ok(true),
@@ -63,8 +63,8 @@ impl Settings {
                 _ => Err(format!("expected {wanted}")),
             })
         });
-        let usual = Settings::usual();
-        Settings {
+        let usual = RequestSettings::without_section();
+        RequestSettings {
             systemd: systemd.unwrap_or(usual.systemd),
             containers: containers.unwrap_or(usual.containers),
         }
@@ -74,7 +74,7 @@ impl Settings {
     ///
     /// # Errors
     /// It may not, and why.
-    pub fn allow(&self, knob: Knob, setting: &Setting) -> Result<(), String> {
+    pub fn check_allowed(&self, knob: Knob, setting: &Setting) -> Result<(), String> {
         let takes = matches!(knob, Knob::DirtyMin | Knob::DirtyWeight);
         if takes && setting.value > knob.default() && self.containers != Containers::All {
             return Err(format!(
@@ -93,7 +93,7 @@ mod tests {
     use crate::rules::Rules;
     use crate::setting::Origin;
 
-    fn read(text: &str) -> Result<Settings, String> {
+    fn read(text: &str) -> Result<RequestSettings, String> {
         let rules = Rules::parse("agent.toml", text);
         rules
             .map(|rules| rules.requests)
@@ -104,8 +104,8 @@ mod tests {
     fn a_policy_file_grants_them_and_no_policy_file_does_not() {
         assert_eq!(Rules::default().requests.containers, Containers::Off);
         assert!(!Rules::default().requests.systemd);
-        assert_eq!(read(""), Ok(Settings::usual()));
-        assert_eq!(read("[requests]\n"), Ok(Settings::usual()));
+        assert_eq!(read(""), Ok(RequestSettings::without_section()));
+        assert_eq!(read("[requests]\n"), Ok(RequestSettings::without_section()));
         let all = read("[requests]\nsystemd = \"off\"\ncontainers = \"all\"\n").expect("valid");
         assert_eq!((all.systemd, all.containers), (false, Containers::All));
     }
@@ -124,13 +124,13 @@ mod tests {
 
     #[test]
     fn a_container_limits_itself_and_takes_nothing() {
-        let asks = |settings: Settings, knob: Knob, text| {
+        let asks = |settings: RequestSettings, knob: Knob, text| {
             let setting = Setting::parse(knob, text, Origin::Line(1)).expect("valid");
-            settings.allow(knob, &setting).is_ok()
+            settings.check_allowed(knob, &setting).is_ok()
         };
-        let all = Settings {
+        let all = RequestSettings {
             containers: Containers::All,
-            ..Settings::usual()
+            ..RequestSettings::without_section()
         };
         for (knob, text, granted) in [
             (Knob::DirtyBytes, "64M", true),
@@ -141,7 +141,11 @@ mod tests {
             (Knob::DirtyMin, "0", true),
             (Knob::DirtyMin, "1", false),
         ] {
-            assert_eq!(asks(Settings::usual(), knob, text), granted, "{knob:?}");
+            assert_eq!(
+                asks(RequestSettings::without_section(), knob, text),
+                granted,
+                "{knob:?}"
+            );
             assert!(asks(all, knob, text));
         }
     }

@@ -17,7 +17,7 @@ impl Bench {
         let dir = tempfile::tempdir().expect("made");
         let said = Said::default();
         let journal = Journal::new(said.clone(), false);
-        let requests = Requests::new(dir.path(), Settings::usual(), journal);
+        let requests = Requests::new(dir.path(), RequestSettings::without_section(), journal);
         Bench {
             dir,
             requests,
@@ -46,19 +46,19 @@ impl Bench {
         format!("/system.slice/docker-{id}.scope")
     }
 
-    fn of(&mut self, place: &Place) -> String {
-        let granted = self.requests.of(place).into_iter();
+    fn of(&mut self, place: &CgroupDir) -> String {
+        let granted = self.requests.granted_to(place).into_iter();
         let words = granted.map(|(knob, setting)| format!("{}={}", knob.name(), setting.text));
         words.collect::<Vec<_>>().join(" ")
     }
 
     fn said(&self) -> String {
-        self.said.take()
+        self.said.take_text()
     }
 }
 
-fn place(path: &str) -> Place {
-    Place {
+fn place(path: &str) -> CgroupDir {
+    CgroupDir {
         directory: PathBuf::new(),
         path: path.into(),
         inode: 1,
@@ -96,7 +96,7 @@ fn a_unit_gets_what_it_asks_for_until_systemd_reads_otherwise() {
     bench.write("run/systemd/generator/x", "");
     assert!(bench.requests.have_changed() && !bench.requests.have_changed());
     assert_eq!(bench.of(&db), "");
-    assert_eq!(bench.requests.count(), (0, 0));
+    assert_eq!(bench.requests.count_requests(), (0, 0));
 }
 
 #[test]
@@ -116,13 +116,15 @@ fn what_is_wrong_is_said_once_and_the_rest_goes_on() {
         "X-Weir-Dirty in {file}: unknown key `X-Weir-Dirty`: expected X-Weir-DirtyMin, X-Weir-DirtyBytes"
     );
     assert!(said.contains(&words), "{said}");
-    assert_eq!(bench.requests.count(), (1, 2));
+    assert_eq!(bench.requests.count_requests(), (1, 2));
     bench.write("run/systemd/generator/x", "");
     assert!(bench.requests.have_changed());
     assert_eq!(bench.of(&db), "dirty_bytes=64M");
     assert_eq!(bench.said(), "");
     bench.drop_in("db.service", &text.replace("16MB", "17MB"));
-    bench.requests.follow(Settings::usual());
+    bench
+        .requests
+        .follow_settings(RequestSettings::without_section());
     bench.of(&db);
     assert_eq!(bench.said().lines().count(), 1);
 }
@@ -138,13 +140,13 @@ fn a_label_limits_and_takes_from_others_only_if_allowed() {
         said.contains("label weir.dev/dirty-min: memory.dirty_min = 1M takes from others: allow it by `containers = \"all\"`"),
         "{said}"
     );
-    let all = Settings {
+    let all = RequestSettings {
         containers: Containers::All,
-        ..Settings::usual()
+        ..RequestSettings::without_section()
     };
-    bench.requests.follow(all);
+    bench.requests.follow_settings(all);
     assert_eq!(bench.of(&container), "dirty_min=1M dirty_bytes=75%");
-    bench.requests.follow(Settings::default());
+    bench.requests.follow_settings(RequestSettings::default());
     assert_eq!(bench.of(&container), "");
     assert_eq!(bench.said(), "");
 }
@@ -158,14 +160,14 @@ fn who_does_not_own_the_host_gets_nothing() {
         .into_iter()
         .enumerate()
     {
-        let delegated = Place {
+        let delegated = CgroupDir {
             delegated: true,
             inode: 10 + inode as u64,
             ..place(path)
         };
         assert_eq!(bench.of(&delegated), "", "{path}");
     }
-    let inside = Place {
+    let inside = CgroupDir {
         inode: 7,
         ..place(&format!("{container}/db.service"))
     };
@@ -174,7 +176,9 @@ fn who_does_not_own_the_host_gets_nothing() {
     let pod = bench.container(
         r#""weir.dev/dirty-bytes":"64M","io.kubernetes.pod.namespace":"a","io.kubernetes.pod.name":"b""#,
     );
-    bench.requests.follow(Settings::usual());
+    bench
+        .requests
+        .follow_settings(RequestSettings::without_section());
     assert_eq!(bench.of(&place(&pod)), "", "weir-nri's");
 }
 
@@ -187,7 +191,9 @@ fn a_unit_wins_over_a_label_and_a_container_is_waited_for() {
     bench.container(r#""weir.dev/dirty-bytes":"max","weir.dev/dirty-weight":"50""#);
     assert_eq!(bench.of(&place(&path)), "dirty_bytes=max dirty_weight=50");
     bench.drop_in("docker-.scope", "X-Weir-DirtyBytes=256M\n");
-    bench.requests.follow(Settings::usual());
+    bench
+        .requests
+        .follow_settings(RequestSettings::without_section());
     assert_eq!(bench.of(&place(&path)), "dirty_bytes=256M dirty_weight=50");
 }
 
@@ -207,7 +213,9 @@ fn an_image_does_not_fill_the_journal() {
         .map(|n| format!(r#""weir.dev/{n}":"1""#))
         .collect();
     let container = place(&bench.container(&labels.join(",")));
-    bench.requests.follow(Settings::usual());
+    bench
+        .requests
+        .follow_settings(RequestSettings::without_section());
     bench.of(&container);
     assert_eq!(bench.said().lines().count(), MOST_LABELS);
 }

@@ -62,15 +62,15 @@ pub fn unit_of(path: &str) -> Option<&str> {
 }
 
 /// A value, and the file that has it.
-pub type Asked = (String, PathBuf);
+pub type UnitValue = (String, PathBuf);
 
 /// Reads the requests in the unit's files, by key. `root` is the machine's root directory.
-pub fn read(root: &Path, unit: &str) -> BTreeMap<String, Asked> {
+pub fn read(root: &Path, unit: &str) -> BTreeMap<String, UnitValue> {
     let mut asked = BTreeMap::new();
-    for file in files(root, unit) {
+    for file in unit_files(root, unit) {
         // One that is gone by now says nothing.
         let text = fs::read(&file).unwrap_or_default();
-        for (key, value) in assignments(&String::from_utf8_lossy(&text)) {
+        for (key, value) in parse_assignments(&String::from_utf8_lossy(&text)) {
             if value.is_empty() {
                 asked.remove(&key);
             } else {
@@ -82,10 +82,10 @@ pub fn read(root: &Path, unit: &str) -> BTreeMap<String, Asked> {
 }
 
 /// The unit file and its drop-ins, in the order in which they count.
-fn files(root: &Path, unit: &str) -> Vec<PathBuf> {
+fn unit_files(root: &Path, unit: &str) -> Vec<PathBuf> {
     let directories = DIRECTORIES.map(|directory| root.join(directory));
-    let names = aliases(&directories, unit);
-    let mut files: Vec<PathBuf> = [Some(unit.to_string()), template(unit)]
+    let names = find_aliases(&directories, unit);
+    let mut files: Vec<PathBuf> = [Some(unit.to_string()), template_of(unit)]
         .into_iter()
         .flatten()
         .flat_map(|name| directories.iter().map(move |at| at.join(&name)))
@@ -95,7 +95,7 @@ fn files(root: &Path, unit: &str) -> Vec<PathBuf> {
     let mut places = Vec::new();
     for name in names {
         let mut above = Vec::new();
-        lineage(&name, &mut above);
+        add_lineage(&name, &mut above);
         places.extend(directories.iter().flat_map(|at| {
             let at = above.iter().map(|name| at.join(format!("{name}.d")));
             at.collect::<Vec<_>>()
@@ -120,7 +120,7 @@ fn files(root: &Path, unit: &str) -> Vec<PathBuf> {
 }
 
 /// The unit's name, and those that are links to its file.
-fn aliases(directories: &[PathBuf], unit: &str) -> Vec<String> {
+fn find_aliases(directories: &[PathBuf], unit: &str) -> Vec<String> {
     let mut names = vec![unit.to_string()];
     for directory in directories {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -135,19 +135,19 @@ fn aliases(directories: &[PathBuf], unit: &str) -> Vec<String> {
 }
 
 /// `a@.service` of `a@1.service`.
-fn template(unit: &str) -> Option<String> {
-    let (prefix, instance, kind) = parts(unit)?;
+fn template_of(unit: &str) -> Option<String> {
+    let (prefix, instance, kind) = split_name(unit)?;
     instance.filter(|instance| !instance.is_empty())?;
     Some(format!("{prefix}@.{kind}"))
 }
 
 /// The unit, its template, and the same for each part of its name before a dash.
-fn lineage(unit: &str, names: &mut Vec<String>) {
+fn add_lineage(unit: &str, names: &mut Vec<String>) {
     names.push(unit.into());
-    if let Some(template) = template(unit) {
-        lineage(&template, names);
+    if let Some(template) = template_of(unit) {
+        add_lineage(&template, names);
     }
-    let Some((prefix, instance, kind)) = parts(unit) else {
+    let Some((prefix, instance, kind)) = split_name(unit) else {
         return;
     };
     let shorter = prefix.strip_suffix('-').unwrap_or(prefix);
@@ -156,13 +156,13 @@ fn lineage(unit: &str, names: &mut Vec<String>) {
     };
     let above = &prefix[..=dash];
     match instance.filter(|instance| !instance.is_empty()) {
-        Some(instance) => lineage(&format!("{above}@{instance}.{kind}"), names),
-        None => lineage(&format!("{above}.{kind}"), names),
+        Some(instance) => add_lineage(&format!("{above}@{instance}.{kind}"), names),
+        None => add_lineage(&format!("{above}.{kind}"), names),
     }
 }
 
 /// Prefix, instance if there is an `@`, and kind.
-fn parts(unit: &str) -> Option<(&str, Option<&str>, &str)> {
+fn split_name(unit: &str) -> Option<(&str, Option<&str>, &str)> {
     let (name, kind) = unit.rsplit_once('.')?;
     let (prefix, instance) = match name.split_once('@') {
         Some((prefix, instance)) => (prefix, Some(instance)),
@@ -173,7 +173,7 @@ fn parts(unit: &str) -> Option<(&str, Option<&str>, &str)> {
 
 /// weir's keys and their values, as systemd reads lines: a `\` at the end goes on in the next one
 /// that is no comment.
-fn assignments(text: &str) -> Vec<(String, String)> {
+fn parse_assignments(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut line = String::new();
     for part in text.lines().map(str::trim) {
@@ -221,7 +221,7 @@ mod tests {
 
     fn names(unit: &str) -> String {
         let mut names = Vec::new();
-        lineage(unit, &mut names);
+        add_lineage(unit, &mut names);
         names.join(" ")
     }
 
@@ -310,7 +310,7 @@ mod tests {
         let text = "[Service]\n# X-Weir-DirtyMin=1\n;X-Weir-DirtyMin=2\n  X-Weir-DirtyMin = 3M \n\
                     Environment=A \\\nX-Weir-DirtyMin=4\nX-Weir-DirtyBytes=\\\n# not this\n  5M\nx-weir-dirtymin=6\n";
         assert_eq!(
-            assignments(text),
+            parse_assignments(text),
             [
                 ("X-Weir-DirtyMin".into(), "3M".into()),
                 ("X-Weir-DirtyBytes".to_string(), "5M".to_string())

@@ -13,7 +13,7 @@ fn refused(text: &str) -> String {
 }
 
 fn wanted(rules: &Rules, path: &str) -> String {
-    let wanted = rules.wanted(path, false);
+    let wanted = rules.settings_for(path, false);
     let words: Vec<String> = wanted
         .iter()
         .map(|(knob, setting)| {
@@ -77,7 +77,7 @@ fn globs_match_as_in_a_shell() {
         ("/a/*", "/a/.hidden", true),
     ];
     for (glob, path, matches) in cases {
-        let found = !rule(glob).wanted(path, false).is_empty();
+        let found = !rule(glob).settings_for(path, false).is_empty();
         assert_eq!(found, matches, "{glob} {path}");
     }
 }
@@ -89,7 +89,7 @@ fn what_others_named_is_passed_over() {
          [[rule]]\ncgroup = \"/user.slice/**\"\ndelegated = true\nset = { \"memory.dirty_bytes\" = \"1G\" }\n",
     );
     let names = |delegated| -> Vec<Knob> {
-        let wanted = rules.wanted("/user.slice/u/mine", delegated);
+        let wanted = rules.settings_for("/user.slice/u/mine", delegated);
         wanted.into_keys().collect()
     };
     assert_eq!(names(false), [Knob::DirtyMin, Knob::DirtyBytes]);
@@ -181,9 +181,13 @@ proptest! {
 #[test]
 fn a_ceiling_may_be_a_share_of_memory() {
     let rules = parsed("[[rule]]\ncgroup = '/a'\nset = { \"memory.dirty_bytes\" = \"75%\" }");
-    let wanted = rules.wanted("/a", false);
+    let wanted = rules.settings_for("/a", false);
     let setting = wanted[&Knob::DirtyBytes];
-    let of = |bytes| setting.of(|| bytes).map(|setting| setting.text);
+    let of = |bytes| {
+        setting
+            .resolve_percent(|| bytes)
+            .map(|setting| setting.text)
+    };
     assert_eq!(of(Some(32 << 20)), Some("25165824".into()));
     assert_eq!(of(Some(4096 * 3)), Some("8192".into()));
     assert_eq!((of(Some(0)), of(None)), (Some("8192".into()), None));

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The thread: finds cgroups, reads what they hold, and has settings follow.
 
-use super::kept::{Change, Kept, Key};
+use super::find_value;
+use super::kept::{Key, SavedSettings, SettingChange};
 use super::lift::{self, Lift};
 use super::members::{self, Member};
-use super::stat;
-use super::status::Status;
-use super::translate::{self, Host, Memory};
-use crate::asked::Asked;
+use super::status::StockStatus;
+use super::translate::{self, CgroupMemory, HostLimits};
+use crate::asked::RequestedLimits;
 use crate::disk_queue;
 use crate::journal::{Event, Journal};
 use crate::limits::Mode;
 use crate::requests::Requests;
 use crate::rules::Rules;
-use crate::seconds::Seconds;
-use crate::stock_file::Setting;
-use crate::tree::{Place, Tree};
-use crate::watch::Watch;
+use crate::seconds::DrainRates;
+use crate::stock_file::StockSetting;
+use crate::tree::{CgroupDir, Hierarchy};
+use crate::watch::CgroupWatch;
 use anyhow::{Context, Result};
 use knobs::{Knob, PAGE, PageSize};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -51,19 +51,19 @@ const SHARER: u64 = 32;
 const CHANGE: u64 = 64;
 
 /// The thread's state.
-pub struct Keeper {
+pub struct StockKeeper {
     root: PathBuf,
-    tree: Tree,
+    tree: Hierarchy,
     rules: Rules,
     next: Arc<Mutex<Option<Rules>>>,
-    asked: Asked,
+    asked: RequestedLimits,
     requests: Requests,
-    kept: Kept,
+    kept: SavedSettings,
     journal: Journal,
-    status: Arc<Mutex<Status>>,
-    watch: Option<Watch>,
+    status: Arc<Mutex<StockStatus>>,
+    watch: Option<CgroupWatch>,
     members: Vec<Member>,
-    seconds: Seconds,
+    seconds: DrainRates,
     lift: Lift,
     scanned: Option<Instant>,
     /// Settings that were wanted in the last step.
@@ -73,18 +73,18 @@ pub struct Keeper {
     said: Option<String>,
 }
 
-impl Keeper {
+impl StockKeeper {
     /// Nothing is set before it runs.
     pub fn new(
         root: &Path,
-        tree: Tree,
+        tree: Hierarchy,
         (rules, next): (Rules, Arc<Mutex<Option<Rules>>>),
-        (asked, requests): (Asked, Requests),
-        kept: Kept,
+        (asked, requests): (RequestedLimits, Requests),
+        kept: SavedSettings,
         journal: Journal,
-        status: Arc<Mutex<Status>>,
-    ) -> Keeper {
-        Keeper {
+        status: Arc<Mutex<StockStatus>>,
+    ) -> StockKeeper {
+        StockKeeper {
             root: root.into(),
             tree,
             rules,
@@ -94,9 +94,9 @@ impl Keeper {
             kept,
             journal,
             status,
-            watch: Watch::new().ok(),
+            watch: CgroupWatch::new().ok(),
             members: Vec::new(),
-            seconds: Seconds::default(),
+            seconds: DrainRates::default(),
             lift: Lift::default(),
             scanned: None,
             wanted: BTreeMap::new(),
@@ -108,13 +108,13 @@ impl Keeper {
     /// Runs until the other end of `ended` is closed; then puts everything back.
     pub fn run(mut self, ended: &UnixStream) {
         let mut pause = Duration::ZERO;
-        while self.waits(ended, pause) {
+        while self.wait_for_step(ended, pause) {
             // Not the time that it waited: a write of nr_requests waits for all that is in flight.
             let began = cpu_time();
-            match self.step() {
+            match self.run_step() {
                 Ok(step) => pause = step.max(cpu_time().saturating_sub(began) * PAUSE),
                 Err(why) => {
-                    self.complain(&format!("{why:#}"));
+                    self.report_once(&format!("{why:#}"));
                     pause = REST;
                 }
             }
@@ -125,13 +125,13 @@ impl Keeper {
     /// Puts back what it has set, or a killed agent before it.
     pub fn put_back(mut self) {
         self.wanted.clear();
-        if let Err(why) = self.bring() {
-            self.complain(&format!("{why:#}"));
+        if let Err(why) = self.apply_wanted() {
+            self.report_once(&format!("{why:#}"));
         }
     }
 
     /// Waits for the next step; false if there is none.
-    fn waits(&mut self, ended: &UnixStream, pause: Duration) -> bool {
+    fn wait_for_step(&mut self, ended: &UnixStream, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -151,7 +151,7 @@ impl Keeper {
                 return false;
             }
             if fds.get(1).is_some_and(|fd| fd.any() == Some(true)) {
-                match self.watch.as_mut().map(Watch::heard) {
+                match self.watch.as_mut().map(CgroupWatch::read_events) {
                     Some(Ok(heard)) if heard.made.is_empty() && !heard.lost => {}
                     Some(Ok(_)) => {
                         self.scanned = None;
@@ -168,7 +168,7 @@ impl Keeper {
     }
 
     /// One look; how long until the next.
-    fn step(&mut self) -> Result<Duration> {
+    fn run_step(&mut self) -> Result<Duration> {
         let next = self
             .next
             .lock()
@@ -181,49 +181,55 @@ impl Keeper {
         }
         let is_due = self.scanned.is_none_or(|scanned| scanned.elapsed() >= SCAN);
         if self.requests.have_changed() || is_due {
-            self.scan();
+            self.scan_cgroups();
         }
-        let host = host(&self.root)?;
-        let ceilings = self.ceilings(&host);
+        let host = read_host_limits(&self.root)?;
+        let ceilings = self.compute_ceilings(&host);
         let mut wanted = BTreeMap::new();
         for (setting, value) in &self.rules.stock.host {
             wanted.insert((self.root.clone(), setting.clone()), value.clone());
         }
-        let lifted = self.lift(&wanted)?;
+        let lifted = self.lift_limit(&wanted)?;
         wanted.extend(lifted);
-        let queues = self.queues();
+        let queues = self.queue_settings();
         for (file, value) in queues.values().flatten() {
             wanted.insert((self.root.clone(), file.clone()), value.to_string());
         }
         for member in &self.members {
             let directory = &member.place.directory;
             if let Some(weight) = member.weight {
-                wanted.insert((directory.clone(), Setting::Weight), weight.to_string());
+                wanted.insert(
+                    (directory.clone(), StockSetting::Weight),
+                    weight.to_string(),
+                );
             }
             if let Some(bytes) = member.bandwidth {
-                for device in devices(directory) {
+                for device in used_devices(directory) {
                     wanted.insert(
-                        (directory.clone(), Setting::Wbps(device)),
+                        (directory.clone(), StockSetting::Wbps(device)),
                         bytes.to_string(),
                     );
                 }
             }
         }
         for (place, ceiling, memory) in ceilings.values() {
-            let Some(pages) = translate::high(&host, memory, *ceiling) else {
+            let Some(pages) = translate::memory_high(&host, memory, *ceiling) else {
                 continue;
             };
-            let key = (place.directory.clone(), Setting::High);
+            let key = (place.directory.clone(), StockSetting::High);
             let before = self.wanted.get(&key);
-            let pages = steadied(before.map(String::as_str), pages);
+            let pages = keep_if_close(before.map(String::as_str), pages);
             wanted.insert(key, PageSize::running().limit_bytes(pages).to_string());
         }
         self.wanted = wanted;
         match self.rules.stock.mode {
-            Mode::Observe => self.tell(),
-            _ => self.bring()?,
+            Mode::Observe => self.tell_wanted(),
+            _ => self.apply_wanted()?,
         }
-        let is_own = |place: &Place| self.kept.is_own(&(place.directory.clone(), Setting::High));
+        let is_own = |place: &CgroupDir| {
+            self.kept
+                .is_own(&(place.directory.clone(), StockSetting::High))
+        };
         let kept = ceilings.values().filter(|(place, ..)| is_own(place));
         let kept: BTreeMap<String, u64> = kept
             .map(|(place, ceiling, _)| (place.path.clone(), *ceiling))
@@ -237,80 +243,84 @@ impl Keeper {
             Some(_) => step.min(lift::BEAT),
             None => step,
         };
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Status {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = StockStatus {
             settings: self.kept.len() as u64,
             ceilings: kept,
             queues: self.in_flight(&queues),
             limit: self
                 .lift
-                .limit()
+                .limit_pages()
                 .filter(|_| self.rules.stock.drain.is_some()),
-            drain: self.lift.rate(),
+            drain: self.lift.pages_per_second(),
         };
         Ok(step)
     }
 
     /// The host's limit by its seconds of drain, if that is to be another than `wanted` or the
     /// kernel has.
-    fn lift(&mut self, wanted: &BTreeMap<Key, String>) -> Result<Option<(Key, String)>> {
+    fn lift_limit(&mut self, wanted: &BTreeMap<Key, String>) -> Result<Option<(Key, String)>> {
         let Some(seconds) = self.rules.stock.drain else {
             return Ok(None);
         };
-        let key = (self.root.clone(), Setting::Level("vm/dirty".into()));
-        let own = match (wanted.get(&key), self.kept.found(&key)) {
+        let key = (self.root.clone(), StockSetting::Level("vm/dirty".into()));
+        let own = match (wanted.get(&key), self.kept.found_value(&key)) {
             (Some(value), _) => value.clone(),
             (None, Some(found)) => found.to_owned(),
             (None, None) => key.1.read(&key.0).context("cannot read vm.dirty_ratio")?,
         };
-        self.lift.step(&self.root, seconds, &own)?;
-        let limit = self.lift.limit().map(|pages| {
+        self.lift.step_if_due(&self.root, seconds, &own)?;
+        let limit = self.lift.limit_pages().map(|pages| {
             let before = self
                 .wanted
                 .get(&key)
                 .and_then(|of| of.strip_prefix("bytes "));
-            let pages = steadied(before, pages);
+            let pages = keep_if_close(before, pages);
             let bytes = PageSize::running().limit_bytes(pages);
             (key, format!("bytes {bytes}"))
         });
         Ok(limit)
     }
 
-    fn scan(&mut self) {
+    fn scan_cgroups(&mut self) {
         let watch = &mut self.watch;
         let mut refused = false;
         let mut inodes = BTreeSet::new();
-        self.members = members::all(&self.tree, &self.rules, &self.requests, |place| {
+        self.members = members::find_members(&self.tree, &self.rules, &self.requests, |place| {
             inodes.insert(place.inode);
             if let Some(watch) = watch {
                 refused |= watch.add(&place.directory).is_err();
             }
         });
-        self.requests.retain(|inode| inodes.contains(&inode));
-        self.seconds.retain(|inode| inodes.contains(&inode));
+        self.requests
+            .retain_cgroups(|inode| inodes.contains(&inode));
+        self.seconds.retain_cgroups(|inode| inodes.contains(&inode));
         if refused {
             self.watch = None;
         }
         self.scanned = Some(Instant::now());
         let has_floor = self.members.iter().any(|of| of.floor > 0);
         if has_floor && !self.members.iter().any(|of| of.leaves_room) {
-            self.complain("a floor takes room from others: name them in `limit` of [stock]");
+            self.report_once("a floor takes room from others: name them in `limit` of [stock]");
         }
     }
 
     /// The ceiling of each cgroup that has one, with what it holds, by inode.
-    fn ceilings(&mut self, host: &Host) -> BTreeMap<u64, (Place, u64, Memory)> {
+    fn compute_ceilings(
+        &mut self,
+        host: &HostLimits,
+    ) -> BTreeMap<u64, (CgroupDir, u64, CgroupMemory)> {
         let mut all = BTreeMap::new();
-        let floors = members::floors(&self.members);
+        let floors = members::sum_floors(&self.members);
         let takes_room = |of: &Member| of.leaves_room && floors > 0;
         let mut sharers = 0;
         let mut refused = None;
-        let room = host.room(floors, 1);
+        let room = host.room_per_sharer(floors, 1);
         for member in &self.members {
             let mut ceiling = member.ceiling;
             if let Some(setting) = &member.seconds {
                 match self
                     .seconds
-                    .of(&member.place, Knob::DirtyBytes, setting, false)
+                    .resolve_time(&member.place, Knob::DirtyBytes, setting, false)
                 {
                     Ok(setting) => ceiling = setting.value / PAGE,
                     Err(why) if why.kind() == ErrorKind::NotFound => {}
@@ -328,26 +338,27 @@ impl Keeper {
             if ceiling == UNLIMITED && !takes_room(member) {
                 continue;
             }
-            let Some(memory) = memory(&member.place.directory) else {
+            let Some(memory) = read_cgroup_memory(&member.place.directory) else {
                 continue;
             };
             sharers += u64::from(takes_room(member) && memory.held >= room / SHARER);
             all.insert(member.place.inode, (member.place.clone(), ceiling, memory));
         }
         if let Some(why) = refused {
-            self.complain(&why);
+            self.report_once(&why);
         }
-        let each = host.room(floors, sharers);
+        let each = host.room_per_sharer(floors, sharers);
         for member in self.members.iter().filter(|of| takes_room(of)) {
             if let Some((_, ceiling, _)) = all.get_mut(&member.place.inode) {
                 *ceiling = (*ceiling).min(each);
             }
         }
-        for (inode, (place, pages)) in self.asked.ceilings() {
+        for (inode, (place, pages)) in self.asked.ceiling_pages() {
             match all.get_mut(&inode) {
                 Some((_, ceiling, _)) => *ceiling = (*ceiling).min(pages),
                 None => {
-                    let of = memory(&place.directory).map(|memory| (place, pages, memory));
+                    let of =
+                        read_cgroup_memory(&place.directory).map(|memory| (place, pages, memory));
                     all.extend(of.map(|of| (inode, of)));
                 }
             }
@@ -357,14 +368,14 @@ impl Keeper {
 
     /// Values for each disk's queue that objectives bound, by the disk's name: the two files and
     /// their values.
-    fn queues(&self) -> BTreeMap<String, [(Setting, u64); 2]> {
-        let asked = self.asked.queues().into_iter();
+    fn queue_settings(&self) -> BTreeMap<String, [(StockSetting, u64); 2]> {
+        let asked = self.asked.queue_pages().into_iter();
         let queues = asked.filter_map(|(disk, pages)| {
-            let setting = |name: &str| Setting::File(disk_queue::file(&disk, name));
+            let setting = |name: &str| StockSetting::File(disk_queue::queue_file(&disk, name));
             let files = [setting("nr_requests"), setting("max_sectors_kb")];
-            let found = |file: &Setting| {
+            let found = |file: &StockSetting| {
                 let key = (self.root.clone(), file.clone());
-                let own = self.kept.found(&key).map(String::from);
+                let own = self.kept.found_value(&key).map(String::from);
                 own.or_else(|| file.read(&self.root).ok())?.parse().ok()
             };
             let own = Queue {
@@ -379,8 +390,11 @@ impl Keeper {
     }
 
     /// KiB that disks may have in flight by what was set.
-    fn in_flight(&self, queues: &BTreeMap<String, [(Setting, u64); 2]>) -> BTreeMap<String, u64> {
-        let is_own = |file: &Setting| self.kept.is_own(&(self.root.clone(), file.clone()));
+    fn in_flight(
+        &self,
+        queues: &BTreeMap<String, [(StockSetting, u64); 2]>,
+    ) -> BTreeMap<String, u64> {
+        let is_own = |file: &StockSetting| self.kept.is_own(&(self.root.clone(), file.clone()));
         let set = queues
             .iter()
             .filter(|(_, files)| files.iter().all(|(file, _)| is_own(file)));
@@ -389,24 +403,28 @@ impl Keeper {
     }
 
     /// Has all settings follow, and says what changed.
-    fn bring(&mut self) -> Result<()> {
-        for (key, change) in self.kept.bring(&self.wanted)? {
-            let (at, setting) = (self.shown(&key.0), key.1.to_string());
-            let is_limit = matches!((&key.1, &change), (Setting::Wbps(_), Change::Set(..)));
+    fn apply_wanted(&mut self) -> Result<()> {
+        for (key, change) in self.kept.apply_settings(&self.wanted)? {
+            let (at, setting) = (self.display_path(&key.0), key.1.to_string());
+            let is_limit = matches!(
+                (&key.1, &change),
+                (StockSetting::Wbps(_), SettingChange::Set(..))
+            );
             if is_limit && self.rules.objectives.is_empty() {
-                self.journal.say(&Event::StockInBursts { at: at.clone() });
+                self.journal
+                    .log_event(&Event::StockInBursts { at: at.clone() });
             }
-            self.journal.say(&match change {
-                Change::Set(from, to) => Event::StockSet {
+            self.journal.log_event(&match change {
+                SettingChange::Set(from, to) => Event::StockSet {
                     at,
                     setting,
                     from,
                     to,
                 },
-                Change::Again(to) => Event::StockSetAgain { at, setting, to },
-                Change::PutBack(to) => Event::StockPutBack { at, setting, to },
-                Change::Left(value) => Event::StockLeft { at, setting, value },
-                Change::Failed(why) => Event::Stock {
+                SettingChange::Again(to) => Event::StockSetAgain { at, setting, to },
+                SettingChange::PutBack(to) => Event::StockPutBack { at, setting, to },
+                SettingChange::Left(value) => Event::StockLeft { at, setting, value },
+                SettingChange::Failed(why) => Event::Stock {
                     why: format!("{at}: {setting}: {why}"),
                 },
             });
@@ -415,14 +433,14 @@ impl Keeper {
     }
 
     /// Says once of each setting what it would be.
-    fn tell(&mut self) {
+    fn tell_wanted(&mut self) {
         for (key, to) in &self.wanted {
             let is_new = self.told.insert(key.clone());
             let Some(from) = is_new.then(|| key.1.read(&key.0).ok()).flatten() else {
                 continue;
             };
-            self.journal.say(&Event::StockWouldSet {
-                at: self.shown(&key.0),
+            self.journal.log_event(&Event::StockWouldSet {
+                at: self.display_path(&key.0),
                 setting: key.1.to_string(),
                 from,
                 to: to.clone(),
@@ -431,7 +449,7 @@ impl Keeper {
     }
 
     /// A directory, as the journal has it: a cgroup's path, or `host`.
-    fn shown(&self, directory: &Path) -> String {
+    fn display_path(&self, directory: &Path) -> String {
         match directory.strip_prefix(self.tree.root()) {
             Ok(below) => format!("/{}", below.display()),
             Err(_) => "host".into(),
@@ -439,16 +457,16 @@ impl Keeper {
     }
 
     /// Says what is wrong, once.
-    fn complain(&mut self, why: &str) {
+    fn report_once(&mut self, why: &str) {
         if self.said.as_deref() != Some(why) {
-            self.journal.say(&Event::Stock { why: why.into() });
+            self.journal.log_event(&Event::Stock { why: why.into() });
             self.said = Some(why.into());
         }
     }
 }
 
 /// A limit in pages, or what it was in bytes if that is hardly another.
-fn steadied(before: Option<&str>, pages: u64) -> u64 {
+fn keep_if_close(before: Option<&str>, pages: u64) -> u64 {
     let before = before.and_then(|bytes| bytes.parse::<u64>().ok());
     match before.map(|bytes| bytes / PAGE) {
         Some(before) if before.abs_diff(pages) <= before / CHANGE => before,
@@ -463,15 +481,16 @@ fn cpu_time() -> Duration {
 }
 
 /// Limits and memory of the host below `root`.
-fn host(root: &Path) -> Result<Host> {
+fn read_host_limits(root: &Path) -> Result<HostLimits> {
     let path = root.join("proc/vmstat");
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let pages = |key| {
-        let pages = stat(&text, key).with_context(|| format!("{} has no {key}", path.display()))?;
+        let pages =
+            find_value(&text, key).with_context(|| format!("{} has no {key}", path.display()))?;
         Ok::<u64, anyhow::Error>(PageSize::running().units(pages))
     };
-    Ok(Host {
+    Ok(HostLimits {
         limit: pages("nr_dirty_threshold")?,
         background: pages("nr_dirty_background_threshold")?,
         dirtyable: pages("nr_free_pages")? + pages("nr_active_file")? + pages("nr_inactive_file")?,
@@ -479,11 +498,11 @@ fn host(root: &Path) -> Result<Host> {
 }
 
 /// Reads the memory of a cgroup and those below it; nothing if it is gone.
-fn memory(directory: &Path) -> Option<Memory> {
+fn read_cgroup_memory(directory: &Path) -> Option<CgroupMemory> {
     let text = fs::read_to_string(directory.join("memory.stat")).ok()?;
     let usage = fs::read_to_string(directory.join("memory.current")).ok()?;
-    let pages = |key| stat(&text, key).unwrap_or(0) / PAGE;
-    Some(Memory {
+    let pages = |key| find_value(&text, key).unwrap_or(0) / PAGE;
+    Some(CgroupMemory {
         usage: usage.trim().parse::<u64>().ok()? / PAGE,
         file: pages("active_file") + pages("inactive_file"),
         active_file: pages("active_file"),
@@ -492,7 +511,7 @@ fn memory(directory: &Path) -> Option<Memory> {
 }
 
 /// Devices that a cgroup has used.
-fn devices(directory: &Path) -> Vec<String> {
+fn used_devices(directory: &Path) -> Vec<String> {
     let text = fs::read_to_string(directory.join("io.stat")).unwrap_or_default();
     let names = text.lines().filter_map(|line| line.split(' ').next());
     names

@@ -8,7 +8,7 @@
 //! first value that is wanted replaces it, and what another program writes then stays.
 
 use crate::saved_file;
-use crate::stock_file::Setting;
+use crate::stock_file::StockSetting;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,15 +18,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A setting of a directory: a cgroup's, or the host's root.
-pub type Key = (PathBuf, Setting);
+pub type Key = (PathBuf, StockSetting);
 
 /// A setting that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Entry {
+struct SavedSetting {
     directory: PathBuf,
     /// Tells a cgroup from its successor; none for the host, whose root a container sees as its own.
     inode: Option<u64>,
-    setting: Setting,
+    setting: StockSetting,
     found: String,
     /// Values that it may hold by the agent's doing.
     written: Vec<String>,
@@ -34,7 +34,7 @@ struct Entry {
 
 /// Change of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum SettingChange {
     /// It was set, from what to what.
     Set(String, String),
     /// It was set to what was found, not by the agent, and is set again: to what.
@@ -48,20 +48,20 @@ pub enum Change {
 }
 
 /// All settings, and their file.
-pub struct Kept {
+pub struct SavedSettings {
     file: PathBuf,
-    entries: BTreeMap<Key, Entry>,
+    entries: BTreeMap<Key, SavedSetting>,
     /// Those that another program has set, or that failed, and that were told of.
     foreign: BTreeSet<Key>,
 }
 
-impl Kept {
+impl SavedSettings {
     /// Reads the entries of the file; none if it is not there.
     ///
     /// # Errors
     /// It is there and cannot be understood.
-    pub fn open(file: &Path) -> Result<Kept> {
-        let entries: Vec<Entry> = saved_file::read(
+    pub fn open(file: &Path) -> Result<SavedSettings> {
+        let entries: Vec<SavedSetting> = saved_file::read(
             file,
             "what was set for [stock]: remove it, and put memory.high, io.max and io.weight of cgroups, vm.dirty_* and \
              nr_requests and max_sectors_kb of disks back by hand",
@@ -69,7 +69,7 @@ impl Kept {
         let entries = entries
             .into_iter()
             .map(|entry| ((entry.directory.clone(), entry.setting.clone()), entry));
-        Ok(Kept {
+        Ok(SavedSettings {
             file: file.into(),
             entries: entries.collect(),
             foreign: BTreeSet::new(),
@@ -87,7 +87,7 @@ impl Kept {
     }
 
     /// The value that the setting held before it became the agent's.
-    pub fn found(&self, key: &Key) -> Option<&str> {
+    pub fn found_value(&self, key: &Key) -> Option<&str> {
         self.entries.get(key).map(|entry| entry.found.as_str())
     }
 
@@ -96,36 +96,39 @@ impl Kept {
     ///
     /// # Errors
     /// What is to be written cannot be noted: nothing was written.
-    pub fn bring(&mut self, wanted: &BTreeMap<Key, String>) -> Result<Vec<(Key, Change)>> {
+    pub fn apply_settings(
+        &mut self,
+        wanted: &BTreeMap<Key, String>,
+    ) -> Result<Vec<(Key, SettingChange)>> {
         let mut changes = Vec::new();
         let mut writes: Vec<(Key, String, String)> = Vec::new();
         let mut again = BTreeSet::new();
         let before = self.entries.clone();
         for (key, value) in wanted {
-            let Some(inode) = inode(key) else { continue };
+            let Some(inode) = inode_of(key) else { continue };
             let Ok(now) = key.1.read(&key.0) else {
                 continue;
             };
             let own = self.entries.get(key).filter(|of| of.inode == inode);
             let is_free = match own {
-                Some(_) if key.1.unset() == Some(now.as_str()) => again.insert(key.clone()),
+                Some(_) if key.1.default_value() == Some(now.as_str()) => again.insert(key.clone()),
                 Some(entry) => entry.written.contains(&now),
                 None => key
                     .1
-                    .unset()
+                    .default_value()
                     .map_or(!self.foreign.contains(key), |unset| unset == now),
             };
             if !is_free {
                 self.entries.remove(key);
                 if self.foreign.insert(key.clone()) {
-                    changes.push((key.clone(), Change::Left(now)));
+                    changes.push((key.clone(), SettingChange::Left(now)));
                 }
                 continue;
             }
             if now == *value && own.is_some() {
                 continue;
             }
-            let entry = Entry {
+            let entry = SavedSetting {
                 directory: key.0.clone(),
                 inode,
                 setting: key.1.clone(),
@@ -144,9 +147,9 @@ impl Kept {
                 Ok(()) => {
                     let was_foreign = self.foreign.remove(&key);
                     if is_new || was_foreign {
-                        changes.push((key, Change::Set(now, value)));
+                        changes.push((key, SettingChange::Set(now, value)));
                     } else if again.contains(&key) {
-                        changes.push((key, Change::Again(value)));
+                        changes.push((key, SettingChange::Again(value)));
                     }
                 }
                 Err(why) => {
@@ -155,7 +158,7 @@ impl Kept {
                         self.entries.remove(&key);
                     }
                     if self.foreign.insert(key.clone()) {
-                        changes.push((key, Change::Failed(why.to_string())));
+                        changes.push((key, SettingChange::Failed(why.to_string())));
                     }
                 }
             }
@@ -176,9 +179,9 @@ impl Kept {
     }
 
     /// Puts one back, unless another program has changed it or its cgroup is gone.
-    fn put_back(&mut self, key: &Key) -> Option<Change> {
+    fn put_back(&mut self, key: &Key) -> Option<SettingChange> {
         let entry = self.entries.get(key)?;
-        let is_there = inode(key).is_some_and(|inode| inode == entry.inode);
+        let is_there = inode_of(key).is_some_and(|inode| inode == entry.inode);
         let now = match is_there.then(|| key.1.read(&key.0)) {
             Some(Ok(now)) => now,
             // The next look, or the next agent, puts it back.
@@ -194,14 +197,14 @@ impl Kept {
         }
         if !entry.written.contains(&now) {
             self.entries.remove(key);
-            return Some(Change::Left(now));
+            return Some(SettingChange::Left(now));
         }
         match key.1.write(&key.0, &entry.found) {
             Ok(()) => self
                 .entries
                 .remove(key)
-                .map(|entry| Change::PutBack(entry.found)),
-            Err(why) => Some(Change::Failed(why.to_string())),
+                .map(|entry| SettingChange::PutBack(entry.found)),
+            Err(why) => Some(SettingChange::Failed(why.to_string())),
         }
     }
 
@@ -211,8 +214,8 @@ impl Kept {
 }
 
 /// The inode of a cgroup's directory, none for the host; nothing if it is gone.
-fn inode((directory, setting): &Key) -> Option<Option<u64>> {
-    match setting.unset() {
+fn inode_of((directory, setting): &Key) -> Option<Option<u64>> {
+    match setting.default_value() {
         None => Some(None),
         Some(_) => Some(Some(fs::symlink_metadata(directory).ok()?.ino())),
     }
@@ -235,16 +238,19 @@ mod tests {
             Machine(dir)
         }
 
-        fn kept(&self) -> Kept {
-            Kept::open(&self.0.path().join("run/stock.json")).expect("read")
+        fn kept(&self) -> SavedSettings {
+            SavedSettings::open(&self.0.path().join("run/stock.json")).expect("read")
         }
 
         fn high(&self) -> Key {
-            (self.0.path().join("a"), Setting::High)
+            (self.0.path().join("a"), StockSetting::High)
         }
 
         fn ratio(&self) -> Key {
-            (self.0.path().into(), Setting::File("bdi/max_ratio".into()))
+            (
+                self.0.path().into(),
+                StockSetting::File("bdi/max_ratio".into()),
+            )
         }
 
         fn says(&self, key: &Key) -> String {
@@ -265,16 +271,21 @@ mod tests {
         let (high, ratio) = (machine.high(), machine.ratio());
         let mut kept = machine.kept();
         let both = wanted(&[(&high, "8192"), (&ratio, "10")]);
-        assert_eq!(kept.bring(&both).expect("set").len(), 2);
+        assert_eq!(kept.apply_settings(&both).expect("set").len(), 2);
         assert_eq!(machine.says(&ratio), "10");
         // One follows, and is not told of; the other is wanted no more.
-        let changes = kept.bring(&wanted(&[(&high, "12288")])).expect("set");
-        assert_eq!(changes, [(ratio.clone(), Change::PutBack("100".into()))]);
+        let changes = kept
+            .apply_settings(&wanted(&[(&high, "12288")]))
+            .expect("set");
+        assert_eq!(
+            changes,
+            [(ratio.clone(), SettingChange::PutBack("100".into()))]
+        );
         assert_eq!(
             (machine.says(&high), machine.says(&ratio)),
             ("12288".into(), "100".into())
         );
-        kept.bring(&BTreeMap::new()).expect("put back");
+        kept.apply_settings(&BTreeMap::new()).expect("put back");
         assert_eq!((machine.says(&high), kept.len()), ("max".into(), 0));
     }
 
@@ -283,16 +294,22 @@ mod tests {
         let machine = Machine::new();
         let (high, ratio) = (machine.high(), machine.ratio());
         let both = wanted(&[(&high, "8192"), (&ratio, "10")]);
-        machine.kept().bring(&both).expect("set");
-        machine.kept().bring(&BTreeMap::new()).expect("put back");
+        machine.kept().apply_settings(&both).expect("set");
+        machine
+            .kept()
+            .apply_settings(&BTreeMap::new())
+            .expect("put back");
         assert_eq!(
             (machine.says(&high), machine.says(&ratio)),
             ("max".into(), "100".into())
         );
         // Killed between the note and the write, which is then as it was found.
-        machine.kept().bring(&both).expect("set");
+        machine.kept().apply_settings(&both).expect("set");
         high.1.write(&high.0, "max").expect("written");
-        machine.kept().bring(&BTreeMap::new()).expect("put back");
+        machine
+            .kept()
+            .apply_settings(&BTreeMap::new())
+            .expect("put back");
         assert_eq!(machine.kept().len(), 0);
     }
 
@@ -303,20 +320,20 @@ mod tests {
         high.1.write(&high.0, "4096").expect("written");
         let mut kept = machine.kept();
         let both = wanted(&[(&high, "8192"), (&ratio, "10")]);
-        let changes = kept.bring(&both).expect("looked");
+        let changes = kept.apply_settings(&both).expect("looked");
         assert!(
-            changes.contains(&(high.clone(), Change::Left("4096".into()))),
+            changes.contains(&(high.clone(), SettingChange::Left("4096".into()))),
             "{changes:?}"
         );
-        assert_eq!(kept.bring(&both).expect("looked"), [], "told once");
+        assert_eq!(kept.apply_settings(&both).expect("looked"), [], "told once");
         // The host's is changed while it is kept, then the cgroup's is free.
         ratio.1.write(&ratio.0, "50").expect("written");
         high.1.write(&high.0, "max").expect("written");
-        kept.bring(&both).expect("looked");
-        kept.bring(&both).expect("looked");
+        kept.apply_settings(&both).expect("looked");
+        kept.apply_settings(&both).expect("looked");
         assert_eq!(machine.says(&ratio), "50");
         assert_eq!(machine.says(&high), "8192");
-        kept.bring(&BTreeMap::new()).expect("put back");
+        kept.apply_settings(&BTreeMap::new()).expect("put back");
         assert_eq!(
             (machine.says(&high), machine.says(&ratio)),
             ("max".into(), "50".into())
@@ -329,20 +346,34 @@ mod tests {
         let machine = Machine::new();
         let high = machine.high();
         let mut kept = machine.kept();
-        kept.bring(&wanted(&[(&high, "8192")])).expect("set");
+        kept.apply_settings(&wanted(&[(&high, "8192")]))
+            .expect("set");
         high.1.write(&high.0, "max").expect("written");
-        let changes = kept.bring(&wanted(&[(&high, "8192")])).expect("set");
-        assert_eq!(changes, [(high.clone(), Change::Again("8192".into()))]);
+        let changes = kept
+            .apply_settings(&wanted(&[(&high, "8192")]))
+            .expect("set");
+        assert_eq!(
+            changes,
+            [(high.clone(), SettingChange::Again("8192".into()))]
+        );
         for value in ["12288", "16384"] {
-            kept.bring(&wanted(&[(&high, value)])).expect("set");
+            kept.apply_settings(&wanted(&[(&high, value)]))
+                .expect("set");
         }
         high.1.write(&high.0, "max").expect("written");
-        let changes = kept.bring(&wanted(&[(&high, "16384")])).expect("set");
-        assert_eq!(changes, [(high.clone(), Change::Again("16384".into()))]);
+        let changes = kept
+            .apply_settings(&wanted(&[(&high, "16384")]))
+            .expect("set");
+        assert_eq!(
+            changes,
+            [(high.clone(), SettingChange::Again("16384".into()))]
+        );
         assert_eq!(machine.says(&high), "16384");
-        let changes = kept.bring(&wanted(&[(&high, "16384")])).expect("set");
+        let changes = kept
+            .apply_settings(&wanted(&[(&high, "16384")]))
+            .expect("set");
         assert_eq!(changes, [], "told once a reset");
-        kept.bring(&BTreeMap::new()).expect("put back");
+        kept.apply_settings(&BTreeMap::new()).expect("put back");
         assert_eq!(machine.says(&high), "max");
     }
 
@@ -353,16 +384,16 @@ mod tests {
         let dir = machine.0.path().join("sys/block/sda/queue");
         fs::create_dir_all(&dir).expect("made");
         let (pipe, file) = (dir.join("nr_requests"), "sys/block/sda/queue/nr_requests");
-        let queue = (machine.0.path().into(), Setting::File(file.into()));
+        let queue = (machine.0.path().into(), StockSetting::File(file.into()));
         let ratio = machine.ratio();
         let both = wanted(&[(&queue, "4"), (&ratio, "10")]);
         fs::write(&pipe, "64\n").expect("written");
         let mut kept = machine.kept();
-        kept.bring(&both).expect("set");
+        kept.apply_settings(&both).expect("set");
         fs::remove_file(&pipe).expect("removed");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("made");
         // The disk hangs: the other setting is put back, and this one is still noted.
-        kept.bring(&BTreeMap::new()).expect("looked");
+        kept.apply_settings(&BTreeMap::new()).expect("looked");
         assert_eq!((machine.says(&ratio), kept.len()), ("100".into(), 1));
         assert_eq!(machine.kept().len(), 1, "for the next agent");
         let answers = fs::OpenOptions::new().read(true).write(true).open(&pipe);
@@ -370,7 +401,7 @@ mod tests {
         fs::remove_file(&pipe).expect("removed");
         fs::write(&pipe, "4\n").expect("written");
         while kept.len() > 0 {
-            kept.bring(&BTreeMap::new()).expect("looked");
+            kept.apply_settings(&BTreeMap::new()).expect("looked");
         }
         assert_eq!(machine.says(&queue), "64");
     }
@@ -380,11 +411,12 @@ mod tests {
         let machine = Machine::new();
         let high = machine.high();
         let mut kept = machine.kept();
-        kept.bring(&wanted(&[(&high, "8192")])).expect("set");
+        kept.apply_settings(&wanted(&[(&high, "8192")]))
+            .expect("set");
         fs::rename(&high.0, machine.0.path().join("old")).expect("moved");
         fs::create_dir(&high.0).expect("made");
         fs::write(high.0.join("memory.high"), "8192\n").expect("written");
-        kept.bring(&BTreeMap::new()).expect("put back");
+        kept.apply_settings(&BTreeMap::new()).expect("put back");
         assert_eq!(machine.says(&high), "8192");
     }
 }

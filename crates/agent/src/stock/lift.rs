@@ -8,9 +8,9 @@
 //! What the kernel's own limit would be is not to be read while another is in force. It is percent of
 //! the memory that can be dirty, which the background level tells, if that is in percent.
 
-use super::stat;
-use crate::flushers::Flushers;
-use crate::stock_section::Seconds;
+use super::find_value;
+use crate::flushers::FlusherThreads;
+use crate::stock_section::DrainSeconds;
 use anyhow::{Context, Result};
 use knobs::{PAGE, PageSize};
 use policy::drain::{Beat, Drain};
@@ -29,13 +29,13 @@ pub const BEAT: Duration = Duration::from_millis(BEAT_MS);
 pub struct Lift {
     drain: Drain,
     headroom: Headroom,
-    before: Option<(Instant, Flows)>,
-    flushers: Flushers,
+    before: Option<(Instant, VmCounters)>,
+    flushers: FlusherThreads,
 }
 
 /// Counters of `/proc/vmstat`, in pages.
 #[derive(Clone, Copy, Default)]
-struct Flows {
+struct VmCounters {
     written: u64,
     kswapd_scanned: u64,
     kswapd_taken: u64,
@@ -48,19 +48,19 @@ impl Lift {
     ///
     /// # Errors
     /// The host does not show what it takes.
-    pub fn step(&mut self, root: &Path, seconds: Seconds, own: &str) -> Result<()> {
+    pub fn step_if_due(&mut self, root: &Path, seconds: DrainSeconds, own: &str) -> Result<()> {
         let now = Instant::now();
         let passed = self.before.map(|(then, _)| now - then);
         if passed.is_some_and(|passed| passed < BEAT) {
             return Ok(());
         }
-        self.beat(root, seconds, own, (now, passed))
+        self.run_beat(root, seconds, own, (now, passed))
     }
 
-    fn beat(
+    fn run_beat(
         &mut self,
         root: &Path,
-        seconds: Seconds,
+        seconds: DrainSeconds,
         own: &str,
         (now, passed): (Instant, Option<Duration>),
     ) -> Result<()> {
@@ -75,15 +75,15 @@ impl Lift {
         beat.kswapd_taken = flows.kswapd_taken.saturating_sub(before.kswapd_taken);
         beat.direct_scanned = flows.direct_scanned.saturating_sub(before.direct_scanned);
         beat.seconds = match seconds {
-            Seconds::Given(seconds) => seconds,
-            Seconds::Auto => {
+            DrainSeconds::Given(seconds) => seconds,
+            DrainSeconds::Auto => {
                 let is_busy = beat.dirty + beat.writeback > beat.bg_thresh;
                 let doing = match is_busy {
-                    true => self.flushers.look(root, now),
+                    true => self.flushers.sample_activity(root, now),
                     false => BTreeMap::new(),
                 };
                 let look = Look {
-                    available: available(root)?,
+                    available: available_pages(root)?,
                     ran: u32::from(doing.values().any(|of| of.ran)),
                     waited: u32::from(doing.values().any(|of| of.waited)),
                 };
@@ -95,28 +95,29 @@ impl Lift {
     }
 
     /// The limit to be in force, in pages of 4 KiB; none for the kernel's own.
-    pub fn limit(&self) -> Option<u64> {
+    pub fn limit_pages(&self) -> Option<u64> {
         Some(self.drain.limit).filter(|limit| *limit > 0)
     }
 
     /// Pages that are written in a second while there is enough to write.
-    pub fn rate(&self) -> u64 {
+    pub fn pages_per_second(&self) -> u64 {
         self.drain.rate
     }
 }
 
 /// The host as it is: levels and memory, and counters so far.
-fn read(root: &Path, own: &str, is_lifted: bool) -> Result<(Beat, Flows)> {
+fn read(root: &Path, own: &str, is_lifted: bool) -> Result<(Beat, VmCounters)> {
     let path = root.join("proc/vmstat");
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let units = |pages| PageSize::running().units(pages);
     let count = |key: &str| {
-        let count = stat(&text, key).with_context(|| format!("{} has no {key}", path.display()));
+        let count =
+            find_value(&text, key).with_context(|| format!("{} has no {key}", path.display()));
         count.map(units)
     };
     let bg_thresh = count("nr_dirty_background_threshold")?;
-    let dirtyable = dirtyable(root, bg_thresh).map_or_else(
+    let dirtyable = dirtyable_pages(root, bg_thresh).map_or_else(
         || Ok(count("nr_free_pages")? + count("nr_active_file")? + count("nr_inactive_file")?),
         Ok::<u64, anyhow::Error>,
     )?;
@@ -137,12 +138,12 @@ fn read(root: &Path, own: &str, is_lifted: bool) -> Result<(Beat, Flows)> {
         dirtyable,
         dirty: count("nr_dirty")?,
         writeback: count("nr_writeback")?,
-        memory_stall_percent: stalled(root),
+        memory_stall_percent: stalled_percent(root),
         ..Beat::default()
     };
-    let flows = Flows {
+    let flows = VmCounters {
         // Swapped pages are counted with them, and say nothing of what disks do with files.
-        written: count("nr_written")?.saturating_sub(stat(&text, "pswpout").map_or(0, units)),
+        written: count("nr_written")?.saturating_sub(find_value(&text, "pswpout").map_or(0, units)),
         kswapd_scanned: count("pgscan_kswapd")?,
         kswapd_taken: count("pgsteal_kswapd")?,
         direct_scanned: count("pgscan_direct")?,
@@ -151,14 +152,14 @@ fn read(root: &Path, own: &str, is_lifted: bool) -> Result<(Beat, Flows)> {
 }
 
 /// Memory that can be dirty, by the background level; nothing if that is no percentage of it.
-fn dirtyable(root: &Path, bg_thresh: u64) -> Option<u64> {
+fn dirtyable_pages(root: &Path, bg_thresh: u64) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/sys/vm/dirty_background_ratio")).ok()?;
     let percent: u64 = text.trim().parse().ok()?;
     // A level of half the limit may be one that the kernel has cut down to that.
     (percent > 0 && bg_thresh > 0).then(|| bg_thresh * 100 / percent)
 }
 
-fn available(root: &Path) -> Result<u64> {
+fn available_pages(root: &Path) -> Result<u64> {
     let path = root.join("proc/meminfo");
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -172,7 +173,7 @@ fn available(root: &Path) -> Result<u64> {
 
 /// Percent of the last ten seconds in which a task waited for memory; 0 where the kernel does not
 /// count that.
-fn stalled(root: &Path) -> u32 {
+fn stalled_percent(root: &Path) -> u32 {
     let text = fs::read_to_string(root.join("proc/pressure/memory")).unwrap_or_default();
     let average = text.strip_prefix("some avg10=").unwrap_or_default();
     average
@@ -237,7 +238,7 @@ mod tests {
         }
 
         /// So many beats of 200 ms; what the limit is to be, in MiB.
-        fn beats(&mut self, beats: u32, seconds: Seconds) -> Option<u64> {
+        fn beats(&mut self, beats: u32, seconds: DrainSeconds) -> Option<u64> {
             for _ in 0..beats {
                 self.written += 4 * M;
                 self.write(
@@ -258,69 +259,77 @@ mod tests {
                 let passed = self.lift.before.map(|_| BEAT);
                 let lifted =
                     self.lift
-                        .beat(self.dir.path(), seconds, "ratio 20", (self.at, passed));
+                        .run_beat(self.dir.path(), seconds, "ratio 20", (self.at, passed));
                 lifted.expect("read");
-                self.limit = self.lift.limit().unwrap_or(520 * M);
+                self.limit = self.lift.limit_pages().unwrap_or(520 * M);
             }
-            self.lift.limit().map(|pages| pages / M)
+            self.lift.limit_pages().map(|pages| pages / M)
         }
     }
 
     #[test]
     fn given_seconds_are_as_in_the_module() {
         let mut machine = Machine::new();
-        assert_eq!(machine.beats(10, Seconds::Given(30)), None, "not known yet");
+        assert_eq!(
+            machine.beats(10, DrainSeconds::Given(30)),
+            None,
+            "not known yet"
+        );
         // 2 x 30 x 20 - 260, less than 60 % of 2,600.
-        assert_eq!(machine.beats(5, Seconds::Given(30)), Some(940));
+        assert_eq!(machine.beats(5, DrainSeconds::Given(30)), Some(940));
         // The kernel's own limit is known while another is in force.
-        assert_eq!(machine.beats(100, Seconds::Given(30)), Some(940));
+        assert_eq!(machine.beats(100, DrainSeconds::Given(30)), Some(940));
         machine.dirty = 100 * M;
-        assert_eq!(machine.beats(1, Seconds::Given(0)), None, "off");
+        assert_eq!(machine.beats(1, DrainSeconds::Given(0)), None, "off");
     }
 
     #[test]
     fn it_lifts_while_the_flusher_never_sleeps() {
         let mut machine = Machine::new();
-        assert_eq!(machine.beats(14, Seconds::Auto), None);
+        assert_eq!(machine.beats(14, DrainSeconds::Auto), None);
         // 2 x 35 x 20 - 260.
-        assert_eq!(machine.beats(50, Seconds::Auto), Some(1140));
+        assert_eq!(machine.beats(50, DrainSeconds::Auto), Some(1140));
         machine.flusher("D");
         machine.dirty = 100 * M;
         assert_eq!(
-            machine.beats(100, Seconds::Auto),
+            machine.beats(100, DrainSeconds::Auto),
             Some(1140),
             "idle: as it was"
         );
         machine.dirty = 300 * M;
-        assert_eq!(machine.beats(30, Seconds::Auto), None, "it waits");
+        assert_eq!(machine.beats(30, DrainSeconds::Auto), None, "it waits");
     }
 
     #[test]
     fn it_lifts_nothing_for_a_disk_that_is_the_bottleneck() {
         let mut machine = Machine::new();
         machine.flusher("D");
-        assert_eq!(machine.beats(500, Seconds::Auto), None);
+        assert_eq!(machine.beats(500, DrainSeconds::Auto), None);
         machine.flusher("I");
-        assert_eq!(machine.beats(500, Seconds::Auto), None);
+        assert_eq!(machine.beats(500, DrainSeconds::Auto), None);
     }
 
     #[test]
     fn scarce_memory_ends_it() {
         let mut machine = Machine::new();
-        machine.beats(50, Seconds::Auto);
+        machine.beats(50, DrainSeconds::Auto);
         machine.dirty = 600 * M;
         machine.direct = 1;
         let held = 600 + 600 / 32;
-        assert_eq!(machine.beats(1, Seconds::Auto), Some(held), "at once");
-        machine.beats(1, Seconds::Auto);
+        assert_eq!(machine.beats(1, DrainSeconds::Auto), Some(held), "at once");
+        machine.beats(1, DrainSeconds::Auto);
         machine.dirty = 300 * M;
-        assert_eq!(machine.beats(100, Seconds::Auto), None, "for ten minutes");
+        assert_eq!(
+            machine.beats(100, DrainSeconds::Auto),
+            None,
+            "for ten minutes"
+        );
         machine.write("proc/meminfo", "MemFree: 1 kB\n");
         let why = machine
             .lift
-            .beat(
+            .run_beat(
                 machine.dir.path(),
-                Seconds::Auto,
+                DrainSeconds::Auto,
                 "ratio 20",
                 (machine.at, Some(BEAT)),
             )

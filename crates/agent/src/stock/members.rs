@@ -4,8 +4,8 @@
 use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::setting::Setting;
-use crate::tree::{Place, Tree};
-use crate::wanted::wanted;
+use crate::tree::{CgroupDir, Hierarchy};
+use crate::wanted::desired_settings;
 use knobs::{Knob, PAGE};
 use policy::UNLIMITED;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     /// The cgroup and its directory.
-    pub place: Place,
+    pub place: CgroupDir,
     /// Pages that it may have dirty; [`UNLIMITED`] without a ceiling.
     pub ceiling: u64,
     /// The same in seconds of what disks write for it.
@@ -32,7 +32,7 @@ pub struct Member {
 }
 
 impl Member {
-    fn new(place: &Place, wanted: &BTreeMap<Knob, Setting>, leaves_room: bool) -> Member {
+    fn new(place: &CgroupDir, wanted: &BTreeMap<Knob, Setting>, leaves_room: bool) -> Member {
         let value = |knob: Knob| {
             let setting = wanted.get(&knob).filter(|of| !of.is_in_time())?;
             Some(setting.value).filter(|value| *value != knob.default())
@@ -56,11 +56,11 @@ impl Member {
 
 /// All of them, and the directories that were looked into. Who is to leave room is the lowest of
 /// those that match, and neither has a floor nor is above or below one that has.
-pub fn all(
-    tree: &Tree,
+pub fn find_members(
+    tree: &Hierarchy,
     rules: &Rules,
     requests: &Requests,
-    mut seen: impl FnMut(&Place),
+    mut seen: impl FnMut(&CgroupDir),
 ) -> Vec<Member> {
     let mut members = Vec::new();
     tree.walk(tree.root(), |place| {
@@ -68,7 +68,7 @@ pub fn all(
         if place.is_root() {
             return true;
         }
-        let wanted = wanted(requests, rules, tree, place);
+        let wanted = desired_settings(requests, rules, tree, place);
         let leaves_room = !place.delegated && rules.stock.may_limit(&place.path);
         if leaves_room || !wanted.is_empty() {
             members.push(Member::new(place, &wanted, leaves_room));
@@ -92,7 +92,7 @@ pub fn all(
 }
 
 /// Pages of all floors; one below another is a part of it.
-pub fn floors(members: &[Member]) -> u64 {
+pub fn sum_floors(members: &[Member]) -> u64 {
     let mut sum = 0;
     let mut above: Option<&str> = None;
     // Parents come first.
@@ -115,14 +115,14 @@ fn is_below(path: &str, above: &str) -> bool {
 mod tests {
     use super::*;
     use crate::journal::{Journal, Said};
-    use crate::requests::settings::Settings;
+    use crate::requests::settings::RequestSettings;
     use std::fs;
     use std::path::Path;
 
     fn requests(root: &Path) -> Requests {
         Requests::new(
             root,
-            Settings::usual(),
+            RequestSettings::without_section(),
             Journal::new(Said::default(), false),
         )
     }
@@ -137,8 +137,8 @@ mod tests {
                      [[rule]]\ncgroup = \"/pods/db\"\nset = { \"memory.dirty_min\" = \"16M\" }\n\
                      [[rule]]\ncgroup = \"/pods/a/x\"\nset = { \"memory.dirty_bytes\" = \"8M\", \"memory.dirty_weight\" = 100 }\n";
         let rules = Rules::parse("agent.toml", rules).expect("valid");
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
-        let members = all(&tree, &rules, &requests(dir.path()), |_| ());
+        let tree = Hierarchy::open(dir.path()).expect("a hierarchy");
+        let members = find_members(&tree, &rules, &requests(dir.path()), |_| ());
         let leave: Vec<&str> = members
             .iter()
             .filter(|of| of.leaves_room)
@@ -174,8 +174,8 @@ mod tests {
         let rules = "[stock]\n[[rule]]\ncgroup = \"/system.slice/b.service\"\n\
                      set = { \"memory.dirty_bytes\" = \"16M\" }\n";
         let rules = Rules::parse("agent.toml", rules).expect("valid");
-        let tree = Tree::at(&tree).expect("a hierarchy");
-        let members = all(&tree, &rules, &requests(dir.path()), |_| ());
+        let tree = Hierarchy::open(&tree).expect("a hierarchy");
+        let members = find_members(&tree, &rules, &requests(dir.path()), |_| ());
         let held: Vec<(u64, u64)> = members.iter().map(|of| (of.ceiling, of.floor)).collect();
         assert_eq!(held, [(2048, 1024), (4096, 1024)]);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// As of the last step.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Status {
+pub struct StockStatus {
     /// Files, or parts of them, that are set.
     pub settings: u64,
     /// Ceilings by cgroup, in pages.
@@ -21,14 +21,14 @@ pub struct Status {
     pub drain: u64,
 }
 
-impl Status {
+impl StockStatus {
     /// The status as metrics.
-    pub fn families(&self) -> Arc<[Family]> {
+    pub fn to_families(&self) -> Arc<[Family]> {
         let mut ceilings = Family::gauge(
             "weir_agent_stock_ceiling",
             "Dirty pages that a cgroup may have by the memory.high that the agent has set.",
         )
-        .bytes();
+        .in_bytes();
         for (cgroup, pages) in &self.ceilings {
             ceilings.add(&[("cgroup", &Arc::from(cgroup.as_str()))], pages * PAGE);
         }
@@ -36,7 +36,7 @@ impl Status {
             "weir_agent_stock_queue",
             "What a disk may have in flight by the nr_requests and max_sectors_kb that the agent has set.",
         )
-        .bytes();
+        .in_bytes();
         for (disk, kib) in &self.queues {
             queues.add(&[("disk", &Arc::from(disk.as_str()))], kib << 10);
         }
@@ -44,7 +44,7 @@ impl Status {
             "weir_agent_stock_limit",
             "Dirty pages of the host that vm.dirty_bytes allows for drain_seconds; none while nothing is lifted.",
         )
-        .bytes();
+        .in_bytes();
         if let Some(pages) = self.limit {
             limit.add(&[], pages * PAGE);
         }
@@ -54,7 +54,7 @@ impl Status {
                 "weir_agent_stock_drain",
                 "What disks write in a second while there is enough to write, as drain_seconds measures it.",
             )
-            .bytes()
+            .in_bytes()
             .with(self.drain * PAGE),
             Family::gauge(
                 "weir_agent_stock_settings",

@@ -25,7 +25,7 @@ const BANDWIDTH_PAGES: u64 = 256;
 
 /// The host, in pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Host {
+pub struct HostLimits {
     /// Pages that may be dirty.
     pub limit: u64,
     /// From where flushers write.
@@ -36,7 +36,7 @@ pub struct Host {
 
 /// Memory of a cgroup, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct CgroupMemory {
     /// All that is charged to it.
     pub usage: u64,
     /// Page cache, all of it.
@@ -47,22 +47,22 @@ pub struct Memory {
     pub held: u64,
 }
 
-impl Host {
+impl HostLimits {
     /// Dirty pages at which the kernel begins to throttle, which floors are taken from.
-    pub fn freerun(&self) -> u64 {
+    pub fn freerun_pages(&self) -> u64 {
         policy::arith::freerun(self.limit, self.background)
     }
 
     /// Page cache with which the kernel's limit for a cgroup is `ceiling` pages.
-    pub fn cache(&self, ceiling: u64) -> u64 {
+    pub fn cache_for_ceiling(&self, ceiling: u64) -> u64 {
         let pages = u128::from(ceiling) * u128::from(self.dirtyable);
         u64::try_from(pages / u128::from(self.limit.max(1))).unwrap_or(u64::MAX)
     }
 
     /// Pages that each of `sharers` may hold beside floors of `floors` pages; a sixteenth of
     /// freerun is always theirs.
-    pub fn room(&self, floors: u64, sharers: u64) -> u64 {
-        let freerun = self.freerun();
+    pub fn room_per_sharer(&self, floors: u64, sharers: u64) -> u64 {
+        let freerun = self.freerun_pages();
         let room = freerun.saturating_sub(floors).max(freerun / 16);
         (room / sharers.max(1)).max(policy::ceiling::CEILING_MIN)
     }
@@ -71,14 +71,14 @@ impl Host {
 /// `memory.high` of a cgroup that is to have a ceiling; none where the host's limit is no higher.
 /// It comes down by a sixteenth of what is in use at a time: the agent, if it writes a lower one, has to
 /// reclaim the difference.
-pub fn high(host: &Host, memory: &Memory, ceiling: u64) -> Option<u64> {
+pub fn memory_high(host: &HostLimits, memory: &CgroupMemory, ceiling: u64) -> Option<u64> {
     if ceiling >= host.limit {
         return None;
     }
     let own = memory.usage.saturating_sub(memory.file);
     let clean = memory.file.saturating_sub(memory.held);
     let used = memory.active_file.min(clean) + ceiling;
-    let wanted = own + host.cache(ceiling).max(used);
+    let wanted = own + host.cache_for_ceiling(ceiling).max(used);
     Some(wanted.max(memory.usage - memory.usage / 16))
 }
 
@@ -91,7 +91,7 @@ pub fn beside_bandwidth(bytes: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const HOST: Host = Host {
+    const HOST: HostLimits = HostLimits {
         limit: 32 << 8,
         background: 16 << 8,
         dirtyable: 1800 << 8,
@@ -99,22 +99,22 @@ mod tests {
 
     #[test]
     fn worked_example() {
-        let mut memory = Memory {
+        let mut memory = CgroupMemory {
             usage: 60 << 8,
             file: 20 << 8,
             active_file: 0,
             held: 0,
         };
-        assert_eq!(high(&HOST, &memory, 8 << 8), Some(490 << 8));
+        assert_eq!(memory_high(&HOST, &memory, 8 << 8), Some(490 << 8));
         (memory.file, memory.usage) = (600 << 8, 640 << 8);
         memory.active_file = 700 << 8;
-        assert_eq!(high(&HOST, &memory, 8 << 8), Some(648 << 8));
-        assert_eq!(high(&HOST, &memory, 32 << 8), None, "the host's own");
+        assert_eq!(memory_high(&HOST, &memory, 8 << 8), Some(648 << 8));
+        assert_eq!(memory_high(&HOST, &memory, 32 << 8), None, "the host's own");
     }
 
     #[test]
     fn dirty_pages_do_not_count_as_used() {
-        let memory = Memory {
+        let memory = CgroupMemory {
             usage: 1000 << 8,
             file: 1000 << 8,
             active_file: 1000 << 8,
@@ -122,17 +122,17 @@ mod tests {
         };
         // 10 clean and 8 of ceiling are less than what makes the kernel's limit; by steps of 1/16.
         assert_eq!(
-            high(&HOST, &memory, 8 << 8),
+            memory_high(&HOST, &memory, 8 << 8),
             Some((1000 << 8) - (1000 << 4))
         );
     }
 
     #[test]
     fn what_floors_leave_is_shared() {
-        assert_eq!(HOST.freerun(), 24 << 8);
-        assert_eq!(HOST.room(16 << 8, 1), 8 << 8);
-        assert_eq!(HOST.room(16 << 8, 4), 2 << 8);
-        assert_eq!(HOST.room(u64::MAX, 1), 384, "never all of it");
+        assert_eq!(HOST.freerun_pages(), 24 << 8);
+        assert_eq!(HOST.room_per_sharer(16 << 8, 1), 8 << 8);
+        assert_eq!(HOST.room_per_sharer(16 << 8, 4), 2 << 8);
+        assert_eq!(HOST.room_per_sharer(u64::MAX, 1), 384, "never all of it");
         assert_eq!(beside_bandwidth(8 << 20), 2048);
         assert_eq!(beside_bandwidth(1 << 16), 256);
     }

@@ -25,7 +25,7 @@ pub struct Area {
 
 /// A page that is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PresentPage {
     /// Address at which the process sees it.
     pub address: u64,
     /// `true` if others map it too.
@@ -35,11 +35,11 @@ pub struct Found {
 /// Mappings of `/proc/PID/maps` that may have pages to move. Left out are those without access
 /// rights, which are large and empty, the kernel's own, devices', and those of huge pages that are
 /// set aside (hugetlb).
-pub fn areas(maps: &str) -> Vec<Area> {
-    maps.lines().filter_map(area).collect()
+pub fn movable_areas(maps: &str) -> Vec<Area> {
+    maps.lines().filter_map(parse_area).collect()
 }
 
-fn area(line: &str) -> Option<Area> {
+fn parse_area(line: &str) -> Option<Area> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let access = words.next()?;
@@ -60,7 +60,7 @@ fn area(line: &str) -> Option<Area> {
 }
 
 /// The areas cut into windows, beginning at an address and ending before it: once around.
-pub fn around(areas: &[Area], from: u64) -> Vec<Area> {
+pub fn windows_from(areas: &[Area], from: u64) -> Vec<Area> {
     let mut windows = Vec::new();
     let parts = |low: u64, high: u64| {
         areas.iter().filter_map(move |area| {
@@ -82,7 +82,7 @@ pub fn around(areas: &[Area], from: u64) -> Vec<Area> {
 ///
 /// # Errors
 /// The process is gone.
-pub fn present(pagemap: &File, window: Area) -> std::io::Result<Vec<Found>> {
+pub fn present_pages(pagemap: &File, window: Area) -> std::io::Result<Vec<PresentPage>> {
     let page = PageSize::running().bytes();
     let pages = (window.end - window.start) / page;
     let mut entries = vec![0; pages as usize * 8];
@@ -90,7 +90,7 @@ pub fn present(pagemap: &File, window: Area) -> std::io::Result<Vec<Found>> {
     let entries = entries[..length].chunks_exact(8);
     let found = entries.enumerate().filter_map(|(at, entry)| {
         let entry = u64::from_ne_bytes(entry.try_into().ok()?);
-        (entry & PRESENT != 0).then_some(Found {
+        (entry & PRESENT != 0).then_some(PresentPage {
             address: window.start + at as u64 * page,
             shared: entry & EXCLUSIVE == 0,
         })
@@ -115,7 +115,7 @@ c000-d000 r-xp 00000000 00:00 0       [vdso]
 e000-f000 rw-s 00000000 00:0e 9       /anon_hugepage (deleted)
 garbage
 ";
-        let found: Vec<u64> = areas(maps).iter().map(|area| area.start).collect();
+        let found: Vec<u64> = movable_areas(maps).iter().map(|area| area.start).collect();
         assert_eq!(found, [0x1000, 0x6000, 0xa000]);
     }
 
@@ -132,14 +132,14 @@ garbage
             },
         ];
         let starts = |from| -> Vec<u64> {
-            around(&areas, from)
+            windows_from(&areas, from)
                 .iter()
                 .map(|window| window.start)
                 .collect()
         };
         assert_eq!(starts(0), [0, WINDOW, 1 << 30]);
         assert_eq!(starts(PAGE), [PAGE, WINDOW + PAGE, 1 << 30, 0]);
-        let pages: u64 = around(&areas, 5 * PAGE)
+        let pages: u64 = windows_from(&areas, 5 * PAGE)
             .iter()
             .map(|window| (window.end - window.start) / PAGE)
             .sum();
@@ -156,7 +156,7 @@ garbage
             start,
             end: start + 4 * page,
         };
-        let found = present(&pagemap, window).expect("read");
+        let found = present_pages(&pagemap, window).expect("read");
         assert_eq!(found.len(), 4, "all were written");
         assert!(found.iter().all(|page| !page.shared), "{found:?}");
     }

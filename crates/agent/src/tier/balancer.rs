@@ -24,17 +24,17 @@ use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::tier::damon;
-use crate::tier::engine::{Move, Way, choose};
+use crate::tier::engine::{Move, Way, choose_engine};
 use crate::tier::groups::{Groups, Reading};
 use crate::tier::heat::Heats;
-use crate::tier::host::{Host, TIERS, Tier};
+use crate::tier::host::{TIERS, Tier, TierHost};
 use crate::tier::metrics;
-use crate::tier::settings::{Choice, Settings};
-use crate::tier::status::Status;
+use crate::tier::settings::{Choice, TierSettings};
+use crate::tier::status::BalancerStatus;
 use crate::tier::stuck::Stuck;
 use crate::tier::totals::Totals;
 use crate::tier::worker::{Orders, Worker};
-use crate::tree::Tree;
+use crate::tree::Hierarchy;
 use policy::tier::{BY_CAPACITY, Reason, Room, Tiers, plan};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -61,11 +61,11 @@ const RETRY: Duration = Duration::from_secs(60);
 
 /// The part of the agent that keeps tiers.
 pub struct TierBalancer {
-    host: Host,
+    host: TierHost,
     groups: Groups,
-    settings: Rc<RefCell<Settings>>,
+    settings: Rc<RefCell<TierSettings>>,
     /// As they were when the worker began.
-    used: Settings,
+    used: TierSettings,
     state: PathBuf,
     journal: Journal,
     worker: Option<Worker>,
@@ -84,7 +84,7 @@ pub struct TierBalancer {
     totals: Totals,
     stuck: Stuck,
     heats: Heats,
-    told: Status,
+    told: BalancerStatus,
     /// The status as metrics.
     shown: Arc<[Family]>,
     said: Option<String>,
@@ -93,9 +93,9 @@ pub struct TierBalancer {
 impl TierBalancer {
     /// It does nothing before its first tick, and while tiers are off.
     pub fn new(
-        host: Host,
-        tree: Tree,
-        settings: Rc<RefCell<Settings>>,
+        host: TierHost,
+        tree: Hierarchy,
+        settings: Rc<RefCell<TierSettings>>,
         state: PathBuf,
         journal: Journal,
     ) -> TierBalancer {
@@ -119,24 +119,24 @@ impl TierBalancer {
             totals: Totals::default(),
             stuck: Stuck::default(),
             heats: Heats::default(),
-            told: Status::default(),
+            told: BalancerStatus::default(),
             shown: Arc::default(),
             said: None,
         }
     }
 
-    fn step(&mut self) -> Result<(), String> {
-        let Some(on) = self.host.text(TIERS).filter(|tiers| !tiers.is_empty()) else {
-            self.off();
+    fn run_step(&mut self) -> Result<(), String> {
+        let Some(on) = self.host.read_text(TIERS).filter(|tiers| !tiers.is_empty()) else {
+            self.switch_off();
             return Ok(());
         };
-        let on = Some((on, self.host.ratio()));
+        let on = Some((on, self.host.tier_ratio()));
         if *self.settings.borrow() != self.used {
             self.used = self.settings.borrow().clone();
             (self.worker, self.refused, self.without_damon) = (None, None, None);
             self.moving = true;
         }
-        self.finish();
+        self.finish_step();
         if self.worker.as_ref().is_some_and(Worker::is_busy) {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl TierBalancer {
         }
         let tiers = self
             .host
-            .tiers()
+            .read_tiers()
             .map_err(|why| format!("cannot parse the module's parameter `tiers`: {why:#}"))?;
         self.on = on;
         let idle = match tiers.iter().filter(|tier| tier.capacity() > 0).count() {
@@ -158,30 +158,30 @@ impl TierBalancer {
                 self.worker = None;
                 Some(why.to_string())
             }
-            None => self.engine().err(),
+            None => self.ensure_engine().err(),
         };
-        self.look(&tiers, without_engine);
+        self.plan_step(&tiers, without_engine);
         Ok(())
     }
 
     /// Tiers are off: nothing is to be done, or told.
-    fn off(&mut self) {
+    fn switch_off(&mut self) {
         if self.worker.take().is_some() {
-            self.journal.say(&Event::TiersOff);
+            self.journal.log_event(&Event::TiersOff);
         }
         if !self.told.tiers.is_empty() {
-            self.told = Status::default();
-            let removed = Status::remove(&self.state);
-            self.mute(removed);
+            self.told = BalancerStatus::default();
+            let removed = BalancerStatus::remove(&self.state);
+            self.report_status_error(removed);
         }
-        self.groups.forget();
+        self.groups.forget_all();
         self.shown = Arc::default();
         (self.on, self.refused, self.without_damon, self.said) = (None, None, None, None);
         self.moving = true;
     }
 
     /// Sees to it that there is an engine.
-    fn engine(&mut self) -> Result<(), String> {
+    fn ensure_engine(&mut self) -> Result<(), String> {
         if self.worker.is_some() {
             return Ok(());
         }
@@ -194,11 +194,11 @@ impl TierBalancer {
             }
         }
         let without = self.without_damon.as_ref().map(|(why, _)| why.as_str());
-        let worker = choose(&self.host, &self.used, &self.state, without)
+        let worker = choose_engine(&self.host, &self.used, &self.state, without)
             .and_then(|chosen| Worker::start(chosen).map_err(|why| why.to_string()));
         match worker {
             Ok(worker) => {
-                self.journal.say(&Event::Engine {
+                self.journal.log_event(&Event::Engine {
                     engine: worker.name.into(),
                     why: worker.why.clone(),
                 });
@@ -213,24 +213,24 @@ impl TierBalancer {
     }
 
     /// Takes what a step that is done came to.
-    fn finish(&mut self) {
-        let Some(done) = self.worker.as_mut().and_then(Worker::done) else {
+    fn finish_step(&mut self) {
+        let Some(done) = self.worker.as_mut().and_then(Worker::take_done) else {
             return;
         };
         for (wanted, outcome) in self.moves.drain(..).zip(&done.outcomes) {
             self.totals.add(&wanted, outcome);
             // What comes up in an exchange depends on what went down.
             if !wanted.fit || wanted.way == Way::Down {
-                self.stuck.note(&wanted, outcome);
+                self.stuck.note_outcome(&wanted, outcome);
             }
-            self.heats.note(&wanted, outcome);
+            self.heats.note_outcome(&wanted, outcome);
         }
         match done.heat {
-            Ok(heat) => self.heats.learn(heat),
-            Err(why) => self.complain(format!("cannot measure how hot pages are: {why}")),
+            Ok(heat) => self.heats.add_sample(heat),
+            Err(why) => self.report_once(format!("cannot measure how hot pages are: {why}")),
         }
         if let Some(why) = done.broken {
-            self.journal.say(&Event::EngineFailed {
+            self.journal.log_event(&Event::EngineFailed {
                 engine: self.worker.as_ref().map_or("", |worker| worker.name).into(),
                 why: why.clone(),
             });
@@ -244,7 +244,8 @@ impl TierBalancer {
 
     fn is_due(&mut self) -> bool {
         // Asked in any case: what was heard is not to be heard late.
-        let stirred = self.groups.stirred() || has_stirred(&self.free, &self.host.free());
+        let stirred =
+            self.groups.has_changed() || has_stirred(&self.free, &self.host.free_by_node());
         let wait = match self.moving || stirred {
             // Ticks are a second apart, or a little less.
             true => self
@@ -257,10 +258,10 @@ impl TierBalancer {
     }
 
     /// Looks at all cgroups and begins the next step, if one is due.
-    fn look(&mut self, tiers: &[Tier], without_engine: Option<String>) {
+    fn plan_step(&mut self, tiers: &[Tier], without_engine: Option<String>) {
         self.looked = Some(Instant::now());
-        self.free = self.host.free();
-        let readings = self.groups.look();
+        self.free = self.host.free_by_node();
+        let readings = self.groups.read_changed();
         let capacities: Vec<u64> = tiers.iter().map(Tier::capacity).collect();
         let mut known = Tiers::new(&capacities);
         known.ratio = match &self.on {
@@ -269,7 +270,7 @@ impl TierBalancer {
         };
         let mut room = Room::default();
         for (at, tier) in tiers.iter().enumerate().take(room.free.len()) {
-            (room.free[at], room.headroom[at]) = (tier.free(), tier.headroom());
+            (room.free[at], room.headroom[at]) = (tier.free_pages(), tier.headroom());
         }
         let settings = policy::tier::Settings {
             band: BAND,
@@ -277,45 +278,51 @@ impl TierBalancer {
             lend: self.used.lend.into(),
         };
         let mut groups: Vec<_> = readings.iter().map(|reading| reading.group).collect();
-        self.heats.tell(readings, &mut groups);
+        self.heats.inform_plan(readings, &mut groups);
         let planned = plan(&known, &room, &settings, &groups);
-        self.moves = moves(tiers, &known, readings, &planned);
-        self.moves.retain(|wanted| !self.stuck.holds(wanted));
+        self.moves = ordered_moves(tiers, &known, readings, &planned);
+        self.moves.retain(|wanted| !self.stuck.is_stuck(wanted));
         self.moving = !self.moves.is_empty();
         let changes = self.moves.iter().filter(|wanted| wanted.fit);
-        changes.for_each(|wanted| self.heats.begin(&wanted.directory));
-        self.totals.retain(readings);
-        self.stuck.retain();
+        changes.for_each(|wanted| self.heats.begin_trial(&wanted.directory));
+        self.totals.retain_present(readings);
+        self.stuck.forget_gone();
         if let Some(why) = without_engine.as_ref().filter(|why| **why != self.told.why) {
-            self.journal.say(&Event::Tiers { why: why.clone() });
+            self.journal.log_event(&Event::Tiers { why: why.clone() });
         }
         let worker = self.worker.as_ref();
-        self.told = Status {
-            at: Status::now(),
+        self.told = BalancerStatus {
+            at: BalancerStatus::seconds_since_epoch(),
             engine: worker.map(|worker| worker.name.into()),
             why: without_engine
                 .or(worker.map(|worker| worker.why.clone()))
                 .unwrap_or_default(),
             lend: self.used.lend,
             moving: self.moving && worker.is_some(),
-            tiers: tiers.iter().map(metrics::tier).collect(),
-            cgroups: metrics::cgroups(&known, readings, &planned, &self.totals, &self.stuck),
+            tiers: tiers.iter().map(metrics::tier_status).collect(),
+            cgroups: metrics::cgroup_statuses(
+                &known,
+                readings,
+                &planned,
+                &self.totals,
+                &self.stuck,
+            ),
         };
-        self.shown = metrics::families(&self.told, &self.totals).into();
+        self.shown = metrics::tier_families(&self.told, &self.totals).into();
         let watched = match worker.is_some_and(|worker| worker.tells_heat) {
-            true => self.heats.wanted(readings, &self.moves),
+            true => self.heats.due_cgroups(readings, &self.moves),
             false => Vec::new(),
         };
         let written = self.told.write(&self.state);
-        self.mute(written);
-        if let Some(why) = self.groups.deaf().map(String::from) {
-            self.complain(why);
+        self.report_status_error(written);
+        if let Some(why) = self.groups.watch_error().map(String::from) {
+            self.report_once(why);
         }
         let Some(worker) = self.worker.as_mut() else {
             return;
         };
         if self.moving || !watched.is_empty() {
-            worker.begin(Orders {
+            worker.begin_step(Orders {
                 moves: self.moves.clone(),
                 watched,
                 tiers: tiers.to_vec(),
@@ -324,16 +331,16 @@ impl TierBalancer {
     }
 
     /// Says once that status cannot be told.
-    fn mute(&mut self, told: std::io::Result<()>) {
+    fn report_status_error(&mut self, told: std::io::Result<()>) {
         if let Err(why) = told {
-            self.complain(format!("cannot tell `weir tier status`: {why}"));
+            self.report_once(format!("cannot tell `weir tier status`: {why}"));
         }
     }
 
     /// Says what is wrong, unless that was the last thing said.
-    fn complain(&mut self, why: String) {
+    fn report_once(&mut self, why: String) {
         if self.said.as_ref() != Some(&why) {
-            self.journal.say(&Event::Tiers { why: why.clone() });
+            self.journal.log_event(&Event::Tiers { why: why.clone() });
             self.said = Some(why);
         }
     }
@@ -350,7 +357,7 @@ fn has_stirred(then: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>) -> bool {
 
 /// The plan as an engine gets it: what goes down first, from the slowest tier up, so that there is
 /// room for each next one.
-fn moves(
+fn ordered_moves(
     tiers: &[Tier],
     known: &Tiers,
     readings: &[Reading],
@@ -392,24 +399,24 @@ fn moves(
 }
 
 impl Controller for TierBalancer {
-    fn tick(&mut self) {
-        if let Err(why) = self.step() {
-            self.complain(why);
+    fn on_tick(&mut self) {
+        if let Err(why) = self.run_step() {
+            self.report_once(why);
         }
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.worker.as_ref().map(Worker::bell)
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.worker.as_ref().map(Worker::done_fd)
     }
 
-    fn woken(&mut self) {
+    fn on_wake(&mut self) {
         if let Some(worker) = &mut self.worker {
-            worker.heard();
+            worker.clear_wake();
         }
-        self.tick();
+        self.on_tick();
     }
 
-    fn families(&self) -> Arc<[Family]> {
+    fn metric_families(&self) -> Arc<[Family]> {
         Arc::clone(&self.shown)
     }
 }

@@ -42,13 +42,13 @@ mod search;
 mod sweep;
 
 use crate::tier::engine::{Engine, Heat, Move, Outcome, Watched, Way, change_places};
-use crate::tier::host::{Host, PAGE, Tier};
+use crate::tier::host::{PAGE, Tier, TierHost};
 use admin::Admin;
-use owners::Owners;
-use pass::{Dose, Fault, Job, OFTEN, once, once_more, run, set_up};
+use owners::PageOwners;
+use pass::{Dose, Fault, KdamondJob, OFTEN, once_more, run, set_up, single_pace};
 use sample::Sample;
 use scheme::Pace;
-use search::{Searches, ranges};
+use search::{Searches, address_ranges};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,8 +68,8 @@ const SLICES: Duration = Duration::from_secs(15);
 /// The engine that moves pages by DAMON.
 pub struct Damon {
     admin: Admin,
-    host: Host,
-    owners: Owners,
+    host: TierHost,
+    owners: PageOwners,
     look: Duration,
     promotes: bool,
     sweeps: BTreeMap<Key, Sweep>,
@@ -83,7 +83,7 @@ pub struct Damon {
 /// Cgroup, tier and direction of a sweep.
 type Key = (PathBuf, usize, Way);
 
-fn key(wanted: &Move) -> Key {
+fn sweep_key(wanted: &Move) -> Key {
     (wanted.directory.clone(), wanted.tier, wanted.way)
 }
 
@@ -92,15 +92,15 @@ impl Damon {
     ///
     /// # Errors
     /// It cannot be used, and why.
-    pub fn new(host: &Host, state: &Path, look: Duration) -> Result<Damon, String> {
+    pub fn new(host: &TierHost, state: &Path, look: Duration) -> Result<Damon, String> {
         let admin = Admin::new(host, state)?;
-        admin.claim(1)?;
-        let promotes = scheme::abilities(&admin);
+        admin.claim_kdamonds(1)?;
+        let promotes = scheme::check_abilities(&admin);
         admin.give_back(1)?;
         Ok(Damon {
             admin,
             host: host.clone(),
-            owners: Owners::new(host)?,
+            owners: PageOwners::new(host)?,
             look,
             promotes: promotes?,
             sweeps: BTreeMap::new(),
@@ -112,12 +112,12 @@ impl Damon {
     }
 
     /// Returns whether it can move hot pages up, too.
-    pub fn promotes(&self) -> bool {
+    pub fn can_promote(&self) -> bool {
         self.promotes
     }
 
     /// Carries out all moves of one direction, each tier's with a kdamond.
-    fn carry(
+    fn carry_out(
         &mut self,
         way: Way,
         moves: &[Move],
@@ -127,12 +127,12 @@ impl Damon {
         let began = Instant::now();
         let mut tiers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, wanted) in moves.iter().enumerate().filter(|(_, one)| one.way == way) {
-            self.sweeps.entry(key(wanted)).or_default();
+            self.sweeps.entry(sweep_key(wanted)).or_default();
             tiers.entry(wanted.tier).or_default().push(at);
         }
         let mut searches = Vec::new();
         for places in tiers.into_values() {
-            let with_sweep = |at: usize| (at, &moves[at], &self.sweeps[&key(&moves[at])]);
+            let with_sweep = |at: usize| (at, &moves[at], &self.sweeps[&sweep_key(&moves[at])]);
             let wanted = places.into_iter().map(with_sweep).collect();
             searches.push(Searches::new(
                 &self.host,
@@ -146,15 +146,15 @@ impl Damon {
             return Ok(());
         }
         // One kdamond each; in 6.12 a context has one target.
-        self.admin.claim(searches.len())?;
-        let done = self.passes(way, moves, &mut searches, began, stop);
+        self.admin.claim_kdamonds(searches.len())?;
+        let done = self.run_passes(way, moves, &mut searches, began, stop);
         let given = self.admin.give_back(searches.len());
         for search in searches.iter().flat_map(|tier| &tier.all) {
             let wanted = &moves[search.at];
-            let sweep = self.sweeps.entry(key(wanted)).or_default();
+            let sweep = self.sweeps.entry(sweep_key(wanted)).or_default();
             // What was not looked at in time teaches nothing.
             if done.is_ok() {
-                search.teach(wanted, sweep);
+                search.teach_sweep(wanted, sweep);
             }
             outcomes[search.at].moved = search.moved;
             outcomes[search.at].searching = !sweep.is_fruitless();
@@ -162,7 +162,7 @@ impl Damon {
         given.map_err(Fault::from).and(done)
     }
 
-    fn passes(
+    fn run_passes(
         &mut self,
         way: Way,
         moves: &[Move],
@@ -172,27 +172,31 @@ impl Damon {
     ) -> Result<(), Fault> {
         let jobs = tiers.iter_mut().enumerate().map(|(kdamond, tier)| {
             tier.drop_gone(moves);
-            Job {
+            KdamondJob {
                 kdamond,
                 ranges: &tier.ranges,
-                schemes: tier.all.iter().flat_map(|search| search.marks()).collect(),
+                schemes: tier
+                    .all
+                    .iter()
+                    .flat_map(|search| search.marking_schemes())
+                    .collect(),
             }
         });
         let marked = run(&self.admin, &jobs.collect::<Vec<_>>(), &OFTEN, stop);
-        self.walk.learn(self.walk.pages(), began.elapsed());
+        self.walk.adapt_to(self.walk.pages(), began.elapsed());
         marked?;
         let (time, pace) = match way {
-            Way::Down => (self.look, once(tiers.len())),
+            Way::Down => (self.look, single_pace(tiers.len())),
             Way::Up => (self.look / 4, OFTEN),
         };
-        pause(time, stop);
+        pause_until_stop(time, stop);
         let until = Instant::now() + SLICES;
-        while Instant::now() < until && self.slices(moves, tiers, &pace, stop)? {}
+        while Instant::now() < until && self.run_slices(moves, tiers, &pace, stop)? {}
         Ok(())
     }
 
     /// Goes through the next slice of each search; whether there was any.
-    fn slices(
+    fn run_slices(
         &mut self,
         moves: &[Move],
         tiers: &mut [Searches],
@@ -206,13 +210,13 @@ impl Damon {
         for (kdamond, tier) in tiers.iter_mut().enumerate() {
             tier.drop_gone(moves);
             let slices = tier.all.iter_mut().filter_map(|search| {
-                let (scheme, own) = search.slice(most)?;
+                let (scheme, own) = search.next_slice(most)?;
                 pages += own;
                 Some((search, scheme))
             });
             let (of_tier, schemes): (Vec<_>, Vec<_>) = slices.unzip();
             searches.push(of_tier);
-            jobs.push(Job {
+            jobs.push(KdamondJob {
                 kdamond,
                 ranges: &tier.ranges,
                 schemes,
@@ -221,18 +225,18 @@ impl Damon {
         let mut any = false;
         let moved = run(&self.admin, &jobs, pace, stop);
         if pages > 0 {
-            self.slice.learn(pages, began.elapsed());
+            self.slice.adapt_to(pages, began.elapsed());
         }
         for (searches, applied) in searches.into_iter().zip(moved?) {
             for (search, applied) in searches.into_iter().zip(applied) {
-                search.found(applied.bytes / PAGE);
+                search.note_moved(applied.bytes / PAGE);
                 any = true;
             }
         }
         Ok(any)
     }
 
-    fn sample(
+    fn take_sample(
         &mut self,
         tiers: &[Tier],
         watched: &[Watched],
@@ -241,15 +245,15 @@ impl Damon {
         self.round += 1;
         let mut heat: Vec<Heat> = watched
             .iter()
-            .map(|one| Heat::of(one, tiers.len()))
+            .map(|one| Heat::for_cgroup(one, tiers.len()))
             .collect();
-        let ranges = |tier: &Tier| ranges(&self.host, &tier.nodes);
+        let ranges = |tier: &Tier| address_ranges(&self.host, &tier.nodes);
         let ranges: Vec<_> = tiers.iter().map(ranges).collect::<Result<_, _>>()?;
         let sample = Sample::new(&ranges, self.round, watched, &self.owners)?;
-        let job = [Job {
+        let job = [KdamondJob {
             kdamond: 0,
             ranges: &sample.areas,
-            schemes: sample.schemes(watched),
+            schemes: sample.counting_schemes(watched),
         }];
         if job[0].schemes.is_empty() {
             return Ok(heat);
@@ -260,10 +264,10 @@ impl Damon {
             Ok((began, counted.swap_remove(0)))
         };
         let count_after = |since: Instant, time: Duration| {
-            pause(time.saturating_sub(since.elapsed()), stop);
+            pause_until_stop(time.saturating_sub(since.elapsed()), stop);
             count()
         };
-        self.admin.claim(1)?;
+        self.admin.claim_kdamonds(1)?;
         // The first pass counts what was touched since an unknown time.
         let counted = set_up(&self.admin, &job, &sample::PACE).and_then(|()| {
             let first = count()?;
@@ -292,7 +296,7 @@ impl Damon {
 
     /// The moves, with what is free now where they go.
     fn with_room(&self, mut moves: Vec<Move>) -> Vec<Move> {
-        let free = self.host.free();
+        let free = self.host.free_by_node();
         for node in moves.iter_mut().flat_map(|wanted| &mut wanted.to) {
             node.free = free.get(&node.id).copied().unwrap_or(node.free);
         }
@@ -302,7 +306,7 @@ impl Damon {
     /// Says why a step failed, and decides on the next one. A step that was late is tried again
     /// with less. Where a cgroup went between two looks, the next step goes without it; otherwise
     /// that was the last one.
-    fn judge<'a>(
+    fn judge_fault<'a>(
         &mut self,
         fault: Fault,
         mut directories: impl Iterator<Item = &'a PathBuf>,
@@ -319,7 +323,7 @@ impl Damon {
 }
 
 /// Waits, but no longer than until told to stop.
-fn pause(time: Duration, stop: &AtomicBool) {
+fn pause_until_stop(time: Duration, stop: &AtomicBool) {
     let until = Instant::now() + time;
     while Instant::now() < until && !stop.load(Ordering::Relaxed) {
         sleep(Duration::from_millis(50).min(until - Instant::now()));
@@ -327,7 +331,7 @@ fn pause(time: Duration, stop: &AtomicBool) {
 }
 
 /// Ends what an agent that was killed left behind, whatever the next one moves pages by.
-pub fn take_over(host: &Host, state: &Path) {
+pub fn take_over(host: &TierHost, state: &Path) {
     // Where there is no DAMON, or another program has it, nothing of an agent's is left.
     drop(Admin::new(host, state));
 }
@@ -337,7 +341,7 @@ impl Engine for Damon {
         "damon"
     }
 
-    fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
         let mut outcomes = vec![Outcome::default(); moves.len()];
         // Down first: it makes the room.
         for way in [Way::Down, Way::Up] {
@@ -345,8 +349,8 @@ impl Engine for Damon {
                 Way::Down => moves.to_vec(),
                 Way::Up => self.with_room(change_places(moves, &outcomes)),
             };
-            if let Err(fault) = self.carry(way, &moves, &mut outcomes, stop) {
-                let why = self.judge(fault, moves.iter().map(|wanted| &wanted.directory));
+            if let Err(fault) = self.carry_out(way, &moves, &mut outcomes, stop) {
+                let why = self.judge_fault(fault, moves.iter().map(|wanted| &wanted.directory));
                 let of_way = moves
                     .iter()
                     .zip(&mut outcomes)
@@ -363,17 +367,17 @@ impl Engine for Damon {
         true
     }
 
-    fn heat(
+    fn sample_heat(
         &mut self,
         tiers: &[Tier],
         watched: &[Watched],
         stop: &AtomicBool,
     ) -> Result<Vec<Heat>, String> {
-        let sampled = self.sample(tiers, watched, stop);
-        sampled.map_err(|fault| self.judge(fault, watched.iter().map(|one| &one.directory)))
+        let sampled = self.take_sample(tiers, watched, stop);
+        sampled.map_err(|fault| self.judge_fault(fault, watched.iter().map(|one| &one.directory)))
     }
 
-    fn broken(&self) -> Option<String> {
+    fn why_broken(&self) -> Option<String> {
         self.broken.clone()
     }
 }

@@ -2,10 +2,10 @@
 //! How pages are moved: engines behind one small trait, and which is taken.
 
 use crate::tier::damon::Damon;
-use crate::tier::host::{Host, Node, Tier};
+use crate::tier::host::{Node, Tier, TierHost};
 use crate::tier::move_pages::MovePages;
-use crate::tier::reclaim::Reclaim;
-use crate::tier::settings::{Choice, Settings};
+use crate::tier::reclaim::ReclaimEngine;
+use crate::tier::settings::{Choice, TierSettings};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub struct Heat {
 
 impl Heat {
     /// Of a cgroup of which nothing was looked at yet.
-    pub fn of(watched: &Watched, tiers: usize) -> Heat {
+    pub fn for_cgroup(watched: &Watched, tiers: usize) -> Heat {
         Heat {
             directory: watched.directory.clone(),
             looked: vec![0; tiers],
@@ -108,7 +108,7 @@ pub trait Engine: Send {
     fn name(&self) -> &'static str;
 
     /// Carries out a step, one outcome for each move.
-    fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome>;
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome>;
 
     /// Returns whether it can tell how hot pages are.
     fn tells_heat(&self) -> bool {
@@ -119,7 +119,7 @@ pub trait Engine: Send {
     ///
     /// # Errors
     /// Why it cannot tell this time.
-    fn heat(
+    fn sample_heat(
         &mut self,
         _tiers: &[Tier],
         _of: &[Watched],
@@ -129,7 +129,7 @@ pub trait Engine: Send {
     }
 
     /// The reason why it cannot go on; none if it can.
-    fn broken(&self) -> Option<String> {
+    fn why_broken(&self) -> Option<String> {
         None
     }
 }
@@ -146,11 +146,11 @@ impl Engine for Pair {
         self.name
     }
 
-    fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
         let is_down = |wanted: &&Move| wanted.way == Way::Down;
         let down: Vec<Move> = moves.iter().filter(is_down).cloned().collect();
         // Down first: it makes the room.
-        let mut went = self.down.step(&down, stop).into_iter();
+        let mut went = self.down.carry_out_moves(&down, stop).into_iter();
         let outcome = |wanted: &Move| match wanted.way {
             Way::Down => went.next().unwrap_or_default(),
             Way::Up => Outcome::default(),
@@ -158,7 +158,7 @@ impl Engine for Pair {
         let mut outcomes: Vec<Outcome> = moves.iter().map(outcome).collect();
         let mut up = change_places(moves, &outcomes);
         up.retain(|wanted| wanted.way == Way::Up);
-        let mut came = self.up.step(&up, stop).into_iter();
+        let mut came = self.up.carry_out_moves(&up, stop).into_iter();
         for (wanted, outcome) in moves.iter().zip(&mut outcomes) {
             if wanted.way == Way::Up {
                 *outcome = came.next().unwrap_or_default();
@@ -171,17 +171,17 @@ impl Engine for Pair {
         self.down.tells_heat()
     }
 
-    fn heat(
+    fn sample_heat(
         &mut self,
         tiers: &[Tier],
         of: &[Watched],
         stop: &AtomicBool,
     ) -> Result<Vec<Heat>, String> {
-        self.down.heat(tiers, of, stop)
+        self.down.sample_heat(tiers, of, stop)
     }
 
-    fn broken(&self) -> Option<String> {
-        self.down.broken().or_else(|| self.up.broken())
+    fn why_broken(&self) -> Option<String> {
+        self.down.why_broken().or_else(|| self.up.why_broken())
     }
 }
 
@@ -198,9 +198,9 @@ pub struct Chosen {
 ///
 /// # Errors
 /// The named one cannot be had, and why.
-pub fn choose(
-    host: &Host,
-    settings: &Settings,
+pub fn choose_engine(
+    host: &TierHost,
+    settings: &TierSettings,
     state: &Path,
     without_damon: Option<&str>,
 ) -> Result<Chosen, String> {
@@ -224,7 +224,7 @@ pub fn choose(
         Choice::MovePages => Ok(named(pages())),
         Choice::Damon => {
             let damon = damon()?;
-            if !damon.promotes() {
+            if !damon.can_promote() {
                 return Err(
                     "this kernel's DAMON has no action migrate_hot (6.11 and later have)".into(),
                 );
@@ -232,9 +232,9 @@ pub fn choose(
             Ok(named(Box::new(damon)))
         }
         Choice::DamonAndMovePages => Ok(named(pair("damon+move_pages", Box::new(damon()?)))),
-        Choice::Reclaim => Ok(named(pair("reclaim", Box::new(Reclaim::new(host)?)))),
+        Choice::Reclaim => Ok(named(pair("reclaim", Box::new(ReclaimEngine::new(host)?)))),
         Choice::Auto => Ok(match damon() {
-            Ok(damon) if damon.promotes() => Chosen {
+            Ok(damon) if damon.can_promote() => Chosen {
                 engine: Box::new(damon),
                 why: "DAMON tells cold pages from hot ones, and moves both".into(),
             },
@@ -274,14 +274,14 @@ pub fn change_places(moves: &[Move], outcomes: &[Outcome]) -> Vec<Move> {
 
 /// Divides a number of pages among nodes that take them, the one with most room first. What there
 /// is no room for is left out.
-pub fn spread(to: &[Node], pages: u64) -> Vec<(u32, u64)> {
+pub fn spread_pages(to: &[Node], pages: u64) -> Vec<(u32, u64)> {
     let mut nodes: Vec<&Node> = to.iter().collect();
-    nodes.sort_by_key(|node| std::cmp::Reverse(node.room()));
+    nodes.sort_by_key(|node| std::cmp::Reverse(node.room_pages()));
     let mut left = pages;
     nodes
         .into_iter()
         .map(|node| {
-            let takes = left.min(node.room());
+            let takes = left.min(node.room_pages());
             left -= takes;
             (node.id, takes)
         })
@@ -335,8 +335,8 @@ mod tests {
             high: 100,
         };
         let to = [node(2, 300), node(3, 1200), node(4, 150)];
-        assert_eq!(spread(&to, 500), [(3, 500)]);
-        assert_eq!(spread(&to, 5000), [(3, 1000), (2, 100)]);
-        assert_eq!(spread(&to, 0), []);
+        assert_eq!(spread_pages(&to, 500), [(3, 500)]);
+        assert_eq!(spread_pages(&to, 5000), [(3, 1000), (2, 100)]);
+        assert_eq!(spread_pages(&to, 0), []);
     }
 }

@@ -12,8 +12,8 @@
 //!   inotify tells. Where the kernel grants no watches, all is read at each look.
 
 use crate::tier::host::PAGE;
-use crate::tree::{Place, Tree};
-use crate::watch::{Heard, Watch};
+use crate::tree::{CgroupDir, Hierarchy};
+use crate::watch::{CgroupWatch, WatchEvents};
 use knobs::Knob;
 use policy::UNLIMITED;
 use policy::tier::{BY_CAPACITY, Group, NO_PARENT, TIERS_MAX};
@@ -56,9 +56,9 @@ pub struct Reading {
 
 /// All cgroups, as they were when they were last looked at.
 pub struct Groups {
-    tree: Tree,
+    tree: Hierarchy,
     /// None before the first look, and if the kernel grants none.
-    watch: Option<Watch>,
+    watch: Option<CgroupWatch>,
     /// Why the kernel grants no watch.
     deaf: Option<String>,
     /// Directories below which all is to be read anew.
@@ -69,7 +69,7 @@ pub struct Groups {
 
 impl Groups {
     /// The cgroups of `tree`, none read yet.
-    pub fn new(tree: Tree) -> Groups {
+    pub fn new(tree: Hierarchy) -> Groups {
         Groups {
             changed: BTreeSet::from([tree.root().to_path_buf()]),
             tree,
@@ -80,25 +80,25 @@ impl Groups {
     }
 
     /// Closes all files and forgets what is known.
-    pub fn forget(&mut self) {
+    pub fn forget_all(&mut self) {
         if self.watch.is_some() || !self.all.is_empty() {
             *self = Groups::new(self.tree.clone());
         }
     }
 
     /// Why the kernel does not tell of changes, if it does not.
-    pub fn deaf(&self) -> Option<&str> {
+    pub fn watch_error(&self) -> Option<&str> {
         self.deaf.as_deref()
     }
 
     /// Returns whether the kernel told of a change since the last look.
-    pub fn stirred(&mut self) -> bool {
-        let heard = match self.watch.as_mut().map(Watch::heard) {
-            None => Heard::default(),
+    pub fn has_changed(&mut self) -> bool {
+        let heard = match self.watch.as_mut().map(CgroupWatch::read_events) {
+            None => WatchEvents::default(),
             Some(Ok(heard)) => heard,
             Some(Err(why)) => {
                 self.stop_listening(why);
-                Heard::default()
+                WatchEvents::default()
             }
         };
         if heard.lost {
@@ -117,9 +117,9 @@ impl Groups {
     }
 
     /// Reads what has changed.
-    pub fn look(&mut self) -> &[Reading] {
+    pub fn read_changed(&mut self) -> &[Reading] {
         if self.watch.is_none() && self.deaf.is_none() {
-            match Watch::of_all() {
+            match CgroupWatch::for_all_events() {
                 Ok(watch) => self.watch = Some(watch),
                 Err(why) => self.stop_listening(why),
             }
@@ -127,13 +127,13 @@ impl Groups {
         if self.deaf.is_some() {
             self.changed.insert(self.tree.root().into());
         }
-        self.stirred();
+        self.has_changed();
         let changed = std::mem::take(&mut self.changed);
         let mut done: Option<&Path> = None;
         for directory in &changed {
             // What is below comes after it.
             if !done.is_some_and(|done| directory.starts_with(done)) {
-                self.visit(directory);
+                self.visit_subtree(directory);
                 done = Some(directory);
             }
         }
@@ -141,7 +141,7 @@ impl Groups {
         let lost = &mut self.changed;
         let mut buffer = vec![0; 1 << 14];
         self.all.retain_mut(|reading| {
-            let held = reading.text(&mut buffer).and_then(held);
+            let held = reading.read_held(&mut buffer).and_then(parse_held);
             reading.group.held = held.unwrap_or_default();
             if held.is_none() {
                 // It is gone, or it has another file of that name now: the next look finds out.
@@ -150,13 +150,13 @@ impl Groups {
             held.is_some()
         });
         if !changed.is_empty() || self.all.len() < before {
-            link(&mut self.all);
+            link_parents(&mut self.all);
         }
         &self.all
     }
 
     /// Reads a cgroup, if it is there, and all below it anew.
-    fn visit(&mut self, directory: &Path) {
+    fn visit_subtree(&mut self, directory: &Path) {
         self.all
             .retain(|reading| !reading.directory.starts_with(directory));
         let mut refused = None;
@@ -190,7 +190,7 @@ impl Groups {
 }
 
 /// Puts parents first and notes who they are.
-fn link(all: &mut [Reading]) {
+fn link_parents(all: &mut [Reading]) {
     all.sort_by(|a, b| a.directory.cmp(&b.directory));
     let mut above: Vec<usize> = Vec::new();
     for at in 0..all.len() {
@@ -211,11 +211,12 @@ fn link(all: &mut [Reading]) {
 
 impl Reading {
     /// With its limits, and nothing held yet.
-    fn new(place: &Place, open: bool) -> Reading {
+    fn new(place: &CgroupDir, open: bool) -> Reading {
         let directory = &place.directory;
         let text = |file: &str| fs::read_to_string(directory.join(file)).ok();
-        let limit =
-            |file: &str, without: u64| text(file).map_or(without, |text| pages(&text, without));
+        let limit = |file: &str, without: u64| {
+            text(file).map_or(without, |text| parse_limit(&text, without))
+        };
         let group = Group {
             min: limit("memory.min", 0),
             low: limit("memory.low", 0),
@@ -239,7 +240,7 @@ impl Reading {
     }
 
     /// The kernel's text of what it holds; nothing if it is gone.
-    fn text<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a str> {
+    fn read_held<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a str> {
         let length = match &self.file {
             Some(file) => file.read_at(buffer, 0),
             None => File::open(self.directory.join(HELD)).and_then(|file| file.read_at(buffer, 0)),
@@ -249,7 +250,7 @@ impl Reading {
 }
 
 /// A limit in pages; `max` is none.
-fn pages(text: &str, without: u64) -> u64 {
+fn parse_limit(text: &str, without: u64) -> u64 {
     match text.trim() {
         "max" => UNLIMITED,
         bytes => bytes.parse().map_or(without, |bytes: u64| bytes / PAGE),
@@ -258,12 +259,12 @@ fn pages(text: &str, without: u64) -> u64 {
 
 /// Pages of a cgroup in each tier now; nothing if it is gone.
 pub fn held_of(directory: &Path) -> Option<[u64; TIERS_MAX]> {
-    held(&fs::read_to_string(directory.join(HELD)).ok()?)
+    parse_held(&fs::read_to_string(directory.join(HELD)).ok()?)
 }
 
 /// Pages in each tier by `memory.tier_stat`: `tier0 nodes=0 capacity=1073741824 bytes=4096
 /// budget=max`.
-fn held(tier_stat: &str) -> Option<[u64; TIERS_MAX]> {
+fn parse_held(tier_stat: &str) -> Option<[u64; TIERS_MAX]> {
     let mut held = [0; TIERS_MAX];
     for line in tier_stat.lines() {
         let Some(line) = line.strip_prefix("tier") else {
@@ -292,9 +293,13 @@ swap bytes=12288
 
     #[test]
     fn pages_are_counted_by_tier() {
-        assert_eq!(held(STAT).expect("a statistic")[..3], [100, 2, 0]);
-        assert_eq!(held("tier0 nodes=0\n"), None);
-        assert_eq!(held("tier8 bytes=0\n"), None, "there are eight at most");
+        assert_eq!(parse_held(STAT).expect("a statistic")[..3], [100, 2, 0]);
+        assert_eq!(parse_held("tier0 nodes=0\n"), None);
+        assert_eq!(
+            parse_held("tier8 bytes=0\n"),
+            None,
+            "there are eight at most"
+        );
     }
 
     /// A hierarchy of files.
@@ -308,7 +313,7 @@ swap bytes=12288
         }
 
         fn groups(&self) -> Groups {
-            Groups::new(Tree::at(self.0.path()).expect("a hierarchy"))
+            Groups::new(Hierarchy::open(self.0.path()).expect("a hierarchy"))
         }
     }
 
@@ -330,7 +335,7 @@ swap bytes=12288
         files.write("a/x/memory.toptier_ratio", "50\n");
         files.write("b/memory.toptier_ratio", "default\n");
         let mut groups = files.groups();
-        let read = groups.look();
+        let read = groups.read_changed();
         assert_eq!(paths(read), ["/a", "/a/x", "/a-z", "/b"]);
         let groups: Vec<Group> = read.iter().map(|reading| reading.group).collect();
         assert_eq!((groups[0].max, groups[0].high), (2, UNLIMITED));
@@ -348,22 +353,22 @@ swap bytes=12288
         files.write(&format!("a/{HELD}"), STAT);
         files.write("a/memory.max", "8192\n");
         let mut groups = files.groups();
-        assert_eq!(groups.look()[0].group.max, 2);
-        assert!(!groups.stirred());
+        assert_eq!(groups.read_changed()[0].group.max, 2);
+        assert!(!groups.has_changed());
         files.write("a/cgroup.procs", "1");
-        assert!(!groups.stirred(), "no limit");
+        assert!(!groups.has_changed(), "no limit");
         files.write("a/memory.max", "4096\n");
-        assert!(groups.stirred());
-        assert_eq!(groups.look()[0].group.max, 1);
-        assert!(!groups.stirred());
+        assert!(groups.has_changed());
+        assert_eq!(groups.read_changed()[0].group.max, 1);
+        assert!(!groups.has_changed());
         // As the kernel does it: no file in a directory of this test is there as soon as it is.
         files.write(&format!("new/{HELD}"), STAT);
-        assert!(groups.stirred());
-        assert_eq!(paths(groups.look()), ["/a", "/new"]);
+        assert!(groups.has_changed());
+        assert_eq!(paths(groups.read_changed()), ["/a", "/new"]);
         fs::remove_dir_all(files.0.path().join("a")).expect("removed");
-        assert!(groups.stirred());
-        assert_eq!(paths(groups.look()), ["/new"]);
-        assert!(!groups.stirred());
+        assert!(groups.has_changed());
+        assert_eq!(paths(groups.read_changed()), ["/new"]);
+        assert!(!groups.has_changed());
     }
 
     #[test]
@@ -373,14 +378,14 @@ swap bytes=12288
             files.write(&format!("{cgroup}/{HELD}"), STAT);
         }
         let mut groups = files.groups();
-        assert_eq!(groups.look().len(), 3);
+        assert_eq!(groups.read_changed().len(), 3);
         files.write(&format!("a/{HELD}"), "tier0\n");
-        let read = groups.look();
+        let read = groups.read_changed();
         assert_eq!(paths(read), ["/a/x", "/b"]);
         assert_eq!(read[0].group.parent, NO_PARENT);
         files.write(&format!("a/{HELD}"), STAT);
-        assert!(groups.stirred());
-        let read = groups.look();
+        assert!(groups.has_changed());
+        let read = groups.read_changed();
         assert_eq!(paths(read), ["/a", "/a/x", "/b"]);
         assert_eq!(read[1].group.parent, 0);
     }
@@ -391,13 +396,13 @@ swap bytes=12288
         files.write(&format!("a/{HELD}"), STAT);
         let mut groups = files.groups();
         groups.stop_listening(nix::Error::EMFILE);
-        assert_eq!(groups.look().len(), 1);
+        assert_eq!(groups.read_changed().len(), 1);
         files.write("a/memory.max", "4096\n");
-        assert!(!groups.stirred());
-        assert_eq!(groups.look()[0].group.max, 1);
+        assert!(!groups.has_changed());
+        assert_eq!(groups.read_changed()[0].group.max, 1);
         assert!(
             groups
-                .deaf()
+                .watch_error()
                 .is_some_and(|why| why.contains("max_user_watches"))
         );
     }

@@ -26,7 +26,7 @@ mod excess;
 
 use crate::tier::engine::{Heat, Move, Outcome, Watched, Way};
 use crate::tier::groups::Reading;
-use excess::Look;
+use excess::TierSample;
 use policy::tier::{Group, HEAT_GUESSED, TIERS_MAX};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,10 +50,10 @@ const DOUBLED: u32 = 6;
 const FEW: u64 = 512;
 
 #[derive(Debug)]
-struct Entry {
+struct CgroupHeat {
     at: Instant,
     /// The sample of each tier.
-    looks: Vec<Option<Look>>,
+    looks: Vec<Option<TierSample>>,
     /// Pages further down that are hotter than those above, each counted once for each tier that it
     /// is below the first.
     below: f64,
@@ -81,32 +81,33 @@ struct Trial {
 
 impl Trial {
     /// Hot pages that must be fewer below for it to have been worth it.
-    fn worth(self) -> f64 {
+    fn worthwhile_drop(self) -> f64 {
         self.moved as f64 / 8.0
     }
 
     /// Returns whether it should show by now, in a sample with so much variance: it differs from
     /// another by more than twice the standard deviation one time in forty, upwards.
-    fn shows(self, doubt: f64) -> bool {
-        self.moved as f64 >= self.before / 4.0 && self.worth() >= 2.0 * (self.doubt + doubt).sqrt()
+    fn should_show(self, doubt: f64) -> bool {
+        self.moved as f64 >= self.before / 4.0
+            && self.worthwhile_drop() >= 2.0 * (self.doubt + doubt).sqrt()
     }
 }
 
 /// The heat of all cgroups.
 #[derive(Debug, Default)]
-pub struct Heats(BTreeMap<PathBuf, Entry>);
+pub struct Heats(BTreeMap<PathBuf, CgroupHeat>);
 
 impl Heats {
     /// Takes a sample.
-    pub fn learn(&mut self, heat: Vec<Heat>) {
+    pub fn add_sample(&mut self, heat: Vec<Heat>) {
         for heat in heat {
             let ratio = heat.later.as_secs_f64() / heat.soon.as_secs_f64();
             let counts = heat.looked.iter().zip(&heat.hot).zip(&heat.warm);
             let look = |((looked, hot), warm): ((&u64, &u64), &u64)| {
-                Look::new(*looked, *hot, *warm, ratio)
+                TierSample::new(*looked, *hot, *warm, ratio)
             };
             let looks = counts.map(look).collect();
-            let entry = self.0.entry(heat.directory).or_insert(Entry {
+            let entry = self.0.entry(heat.directory).or_insert(CgroupHeat {
                 at: Instant::now(),
                 looks: Vec::new(),
                 below: 0.0,
@@ -122,7 +123,7 @@ impl Heats {
 
     /// Tells the plan, of each cgroup whose heat is known and of use, and forgets cgroups that are
     /// gone.
-    pub fn tell(&mut self, readings: &[Reading], groups: &mut [Group]) {
+    pub fn inform_plan(&mut self, readings: &[Reading], groups: &mut [Group]) {
         let mut known = std::mem::take(&mut self.0);
         for (reading, group) in readings.iter().zip(groups) {
             let Some((directory, mut entry)) = known.remove_entry(&reading.directory) else {
@@ -134,16 +135,16 @@ impl Heats {
                 let Some(look) = look else { continue };
                 let held = group.held[tier] as f64;
                 // Those that would come up: there is no telling which of them are hot.
-                group.hot[tier] = (look.touched() * held) as u64;
+                group.hot[tier] = (look.touched_part() * held) as u64;
                 if tier > 0 {
-                    let part = look.excess(above);
+                    let part = look.excess_above(above);
                     entry.below += part.of * held * tier as f64;
                     entry.doubt += part.doubt * (held * tier as f64).powi(2);
                 }
                 above = Some(*look);
             }
             if !entry.looks.is_empty() {
-                entry.judge();
+                entry.judge_trial();
             }
             if entry.may_change() {
                 group.heat_known = HEAT_GUESSED;
@@ -153,7 +154,7 @@ impl Heats {
     }
 
     /// A cgroup's pages are to change places.
-    pub fn begin(&mut self, directory: &Path) {
+    pub fn begin_trial(&mut self, directory: &Path) {
         if let Some(entry) = self.0.get_mut(directory) {
             entry.trial.get_or_insert(Trial {
                 before: entry.below,
@@ -165,7 +166,7 @@ impl Heats {
     }
 
     /// Takes what became of a move.
-    pub fn note(&mut self, wanted: &Move, outcome: &Outcome) {
+    pub fn note_outcome(&mut self, wanted: &Move, outcome: &Outcome) {
         let Some(entry) = self.0.get_mut(&wanted.directory) else {
             return;
         };
@@ -183,7 +184,7 @@ impl Heats {
 
     /// Cgroups whose heat is wanted after these moves: of those that have pages in two tiers at
     /// least, and no others to move than to change places, the longest not looked at.
-    pub fn wanted(&self, readings: &[Reading], moves: &[Move]) -> Vec<Watched> {
+    pub fn due_cgroups(&self, readings: &[Reading], moves: &[Move]) -> Vec<Watched> {
         let divided = |reading: &&Reading| {
             let held = reading.group.held.iter();
             reading.leaf && held.filter(|pages| **pages >= FEW).count() > 1
@@ -218,7 +219,7 @@ impl Heats {
     }
 }
 
-impl Entry {
+impl CgroupHeat {
     /// Returns whether pages are hot down there beyond chance (more than twice the standard
     /// deviation), and it is not in vain to bring them up.
     fn may_change(&self) -> bool {
@@ -227,11 +228,11 @@ impl Entry {
     }
 
     /// Ends the trial if it should show by now whether it was worth it.
-    fn judge(&mut self) {
+    fn judge_trial(&mut self) {
         if self.below > 2.0 * self.left + FEW as f64 {
             (self.vain, self.until) = (0, None);
         }
-        let Some(trial) = self.trial.filter(|trial| trial.shows(self.doubt)) else {
+        let Some(trial) = self.trial.filter(|trial| trial.should_show(self.doubt)) else {
             return;
         };
         self.trial = None;
@@ -239,7 +240,7 @@ impl Entry {
             // Hot ones among those, for want of cold ones, would be taken for a failure.
             return;
         }
-        if trial.before - self.below >= trial.worth() {
+        if trial.before - self.below >= trial.worthwhile_drop() {
             self.vain = 0;
             return;
         }

@@ -15,7 +15,7 @@ pub const TIERS: &str = "sys/module/weir/parameters/tiers";
 
 /// A host below its root directory.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct TierHost {
     root: PathBuf,
 }
 
@@ -41,7 +41,7 @@ impl Node {
     }
 
     /// Pages that may be moved to it.
-    pub fn room(&self) -> u64 {
+    pub fn room_pages(&self) -> u64 {
         self.free.saturating_sub(self.headroom())
     }
 }
@@ -60,7 +60,7 @@ impl Tier {
     }
 
     /// Pages that are free.
-    pub fn free(&self) -> u64 {
+    pub fn free_pages(&self) -> u64 {
         self.nodes.iter().map(|node| node.free).sum()
     }
 
@@ -70,25 +70,25 @@ impl Tier {
     }
 
     /// Returns whether a node is one of its own.
-    pub fn has(&self, id: u32) -> bool {
+    pub fn has_node(&self, id: u32) -> bool {
         self.nodes.iter().any(|node| node.id == id)
     }
 }
 
-impl Host {
+impl TierHost {
     /// The host whose root directory is there.
-    pub fn at(root: &Path) -> Host {
-        Host { root: root.into() }
+    pub fn at_root(root: &Path) -> TierHost {
+        TierHost { root: root.into() }
     }
 
     /// The full path of one relative to the root.
-    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub fn full_path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
     }
 
     /// A file's text without the end of its line, if it can be read.
-    pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
-        let text = fs::read_to_string(self.path(path)).ok()?;
+    pub fn read_text(&self, path: impl AsRef<Path>) -> Option<String> {
+        let text = fs::read_to_string(self.full_path(path)).ok()?;
         Some(text.trim_end().into())
     }
 
@@ -96,12 +96,12 @@ impl Host {
     ///
     /// # Errors
     /// The parameter says what no list of nodes is.
-    pub fn tiers(&self) -> Result<Vec<Tier>> {
-        let Some(text) = self.text(TIERS).filter(|text| !text.is_empty()) else {
+    pub fn read_tiers(&self) -> Result<Vec<Tier>> {
+        let Some(text) = self.read_text(TIERS).filter(|text| !text.is_empty()) else {
             return Ok(Vec::new());
         };
         let lists = parse_tiers(&text)?;
-        let nodes = self.nodes()?;
+        let nodes = self.read_nodes()?;
         let tier = |ids: Vec<u32>| Tier {
             nodes: ids
                 .into_iter()
@@ -112,38 +112,38 @@ impl Host {
     }
 
     /// The host-wide share of a limit that may be in the top tier, in percent; 0 is by capacity.
-    pub fn ratio(&self) -> u32 {
-        self.text("sys/module/weir/parameters/tier_ratio")
+    pub fn tier_ratio(&self) -> u32 {
+        self.read_text("sys/module/weir/parameters/tier_ratio")
             .and_then(|text| text.parse().ok())
             .unwrap_or(0)
     }
 
     /// Pages that may be moved to a node now.
-    pub fn room(&self, node: u32) -> u64 {
-        let nodes = self.nodes().unwrap_or_default();
-        nodes.get(&node).map_or(0, Node::room)
+    pub fn node_room(&self, node: u32) -> u64 {
+        let nodes = self.read_nodes().unwrap_or_default();
+        nodes.get(&node).map_or(0, Node::room_pages)
     }
 
     /// All nodes with memory.
-    fn nodes(&self) -> Result<BTreeMap<u32, Node>> {
-        let path = self.path("proc/zoneinfo");
+    fn read_nodes(&self) -> Result<BTreeMap<u32, Node>> {
+        let path = self.full_path("proc/zoneinfo");
         let text =
             fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(zones(PageSize::running(), &text))
+        Ok(sum_zones(PageSize::running(), &text))
     }
 
     /// Free pages of each node, from a file so short that it may be read every second:
     /// /proc/zoneinfo has lines for each CPU.
-    pub fn free(&self) -> BTreeMap<u32, u64> {
-        free(
+    pub fn free_by_node(&self) -> BTreeMap<u32, u64> {
+        sum_free_blocks(
             PageSize::running(),
-            &self.text("proc/buddyinfo").unwrap_or_default(),
+            &self.read_text("proc/buddyinfo").unwrap_or_default(),
         )
     }
 
     /// The kernel's own tiers, fastest first, where it tells of them (6.1 and later).
     pub fn memory_tiers(&self) -> Vec<Vec<u32>> {
-        let entries = fs::read_dir(self.path("sys/devices/virtual/memory_tiering"));
+        let entries = fs::read_dir(self.full_path("sys/devices/virtual/memory_tiering"));
         let mut tiers: Vec<(u32, Vec<u32>)> = entries
             .into_iter()
             .flatten()
@@ -164,7 +164,7 @@ impl Host {
 
     /// Nodes that have memory.
     pub fn memory_nodes(&self) -> Vec<u32> {
-        self.text("sys/devices/system/node/has_memory")
+        self.read_text("sys/devices/system/node/has_memory")
             .and_then(|text| parse_list(&text).ok())
             .unwrap_or_default()
     }
@@ -173,12 +173,12 @@ impl Host {
     ///
     /// # Errors
     /// The kernel does not tell of it.
-    pub fn addresses(&self, node: u32) -> Result<Vec<(u64, u64)>> {
+    pub fn node_addresses(&self, node: u32) -> Result<Vec<(u64, u64)>> {
         let size = self
-            .text("sys/devices/system/memory/block_size_bytes")
+            .read_text("sys/devices/system/memory/block_size_bytes")
             .and_then(|text| u64::from_str_radix(&text, 16).ok())
             .context("/sys/devices/system/memory does not tell the size of a memory block")?;
-        let directory = self.path(format!("sys/devices/system/node/node{node}"));
+        let directory = self.full_path(format!("sys/devices/system/node/node{node}"));
         let entries = fs::read_dir(&directory)
             .with_context(|| format!("cannot list {}", directory.display()))?;
         let blocks: BTreeSet<u64> = entries
@@ -240,7 +240,7 @@ pub fn parse_list(text: &str) -> Result<Vec<u32>> {
 }
 
 /// Numbers as the kernel writes them: `0-2,5`.
-pub fn list(nodes: &[u32]) -> String {
+pub fn format_list(nodes: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &node in nodes {
         match parts.last_mut() {
@@ -256,7 +256,7 @@ pub fn list(nodes: &[u32]) -> String {
 }
 
 /// Nodes by what their zones add up to.
-fn zones(page: PageSize, text: &str) -> BTreeMap<u32, Node> {
+fn sum_zones(page: PageSize, text: &str) -> BTreeMap<u32, Node> {
     let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
     let number = |pages: &str| page.units(pages.parse().unwrap_or(0));
     let mut current = None;
@@ -284,7 +284,7 @@ fn zones(page: PageSize, text: &str) -> BTreeMap<u32, Node> {
 }
 
 /// Nodes by the blocks of 1, 2, 4 and more free pages that each zone's line counts.
-fn free(page: PageSize, buddyinfo: &str) -> BTreeMap<u32, u64> {
+fn sum_free_blocks(page: PageSize, buddyinfo: &str) -> BTreeMap<u32, u64> {
     let mut nodes = BTreeMap::new();
     for line in buddyinfo.lines() {
         let mut words = line.split_whitespace();
@@ -309,7 +309,7 @@ mod tests {
     fn lists_are_read_and_written_as_the_kernel_does() {
         assert_eq!(parse_list("0-2,5").expect("a list"), [0, 1, 2, 5]);
         assert_eq!(parse_list("").expect("empty").len(), 0);
-        assert_eq!(list(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(format_list(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
         for bad in ["x", "2-1", "1-", "0-99999"] {
             assert!(parse_list(bad).is_err(), "{bad}");
         }
@@ -354,7 +354,7 @@ Node 2, zone   Normal
   pages free     0
         present  0
 ";
-        let nodes = zones(PageSize::default(), text);
+        let nodes = sum_zones(PageSize::default(), text);
         assert_eq!(
             nodes[&0],
             Node {
@@ -364,8 +364,8 @@ Node 2, zone   Normal
                 high: 33
             }
         );
-        assert_eq!(nodes[&0].room(), 1100 - 33 - 44);
-        assert_eq!(nodes[&1].room(), 0, "below its watermark");
+        assert_eq!(nodes[&0].room_pages(), 1100 - 33 - 44);
+        assert_eq!(nodes[&1].room_pages(), 0, "below its watermark");
         assert!(!nodes.contains_key(&2), "nothing is in it");
     }
 
@@ -377,10 +377,16 @@ Node 0, zone    DMA32      3      4      0
 Node 1, zone   Normal      0      0      5
 ";
         let of_4k = PageSize::default();
-        assert_eq!(free(of_4k, text), BTreeMap::from([(0, 9 + 11), (1, 20)]));
-        assert!(free(of_4k, "").is_empty());
+        assert_eq!(
+            sum_free_blocks(of_4k, text),
+            BTreeMap::from([(0, 9 + 11), (1, 20)])
+        );
+        assert!(sum_free_blocks(of_4k, "").is_empty());
         let of_16k = PageSize::of_bytes(16 << 10).expect("a size");
-        assert_eq!(free(of_16k, text), BTreeMap::from([(0, 80), (1, 80)]));
+        assert_eq!(
+            sum_free_blocks(of_16k, text),
+            BTreeMap::from([(0, 80), (1, 80)])
+        );
     }
 
     #[test]
@@ -391,20 +397,20 @@ Node 1, zone   Normal      0      0      5
             fs::create_dir_all(path.parent().expect("has one")).expect("made");
             fs::write(path, text).expect("written");
         };
-        let host = Host::at(dir.path());
-        assert!(host.tiers().expect("no module").is_empty());
+        let host = TierHost::at_root(dir.path());
+        assert!(host.read_tiers().expect("no module").is_empty());
         write(TIERS, "\n");
-        assert!(host.tiers().expect("off").is_empty());
+        assert!(host.read_tiers().expect("off").is_empty());
         write(TIERS, "0;1-2\n");
         write(
             "proc/zoneinfo",
             "Node 0, zone Normal\n  pages free 10\n  high 1\n  present 200\n\
              Node 2, zone Normal\n  pages free 20\n  high 1\n  present 100\n",
         );
-        let tiers = host.tiers().expect("on");
+        let tiers = host.read_tiers().expect("on");
         assert_eq!((tiers[0].capacity(), tiers[1].capacity()), (200, 100));
-        assert!(tiers[1].has(2) && !tiers[1].has(1));
-        assert_eq!((tiers[1].free(), tiers[1].headroom()), (20, 2));
+        assert!(tiers[1].has_node(2) && !tiers[1].has_node(1));
+        assert_eq!((tiers[1].free_pages(), tiers[1].headroom()), (20, 2));
     }
 
     #[test]
@@ -422,11 +428,11 @@ Node 1, zone   Normal      0      0      5
                 state,
             );
         }
-        let host = Host::at(dir.path());
+        let host = TierHost::at_root(dir.path());
         assert_eq!(
-            host.addresses(1).expect("told"),
+            host.node_addresses(1).expect("told"),
             [(0, 0x1000_0000), (0x2000_0000, 0x2800_0000)]
         );
-        assert!(host.addresses(7).is_err());
+        assert!(host.node_addresses(7).is_err());
     }
 }

@@ -3,8 +3,8 @@
 
 use crate::family::Family;
 use crate::tier::groups::Reading;
-use crate::tier::host::{PAGE, Tier, list};
-use crate::tier::status::{CgroupStatus, Status, TierStatus};
+use crate::tier::host::{PAGE, Tier, format_list};
+use crate::tier::status::{BalancerStatus, CgroupStatus, TierStatus};
 use crate::tier::stuck::Stuck;
 use crate::tier::totals::Totals;
 use policy::UNLIMITED;
@@ -15,18 +15,18 @@ use std::sync::Arc;
 const CGROUPS: usize = 1000;
 
 /// A tier's status.
-pub fn tier(tier: &Tier) -> TierStatus {
+pub fn tier_status(tier: &Tier) -> TierStatus {
     let nodes: Vec<u32> = tier.nodes.iter().map(|node| node.id).collect();
     TierStatus {
-        nodes: list(&nodes),
+        nodes: format_list(&nodes),
         capacity: tier.capacity() * PAGE,
-        free: tier.free() * PAGE,
+        free: tier.free_pages() * PAGE,
         headroom: tier.headroom() * PAGE,
     }
 }
 
 /// The status of all cgroups that pages are charged to.
-pub fn cgroups(
+pub fn cgroup_statuses(
     tiers: &Tiers,
     readings: &[Reading],
     planned: &[Move],
@@ -40,14 +40,14 @@ pub fn cgroups(
     let status = |(reading, planned): (&Reading, &Move)| {
         let moved = totals.cgroups.get(&*reading.path).copied();
         let moved = moved.unwrap_or_default();
-        let stuck = stuck.last(&reading.directory);
+        let stuck = stuck.last_failure(&reading.directory);
         CgroupStatus {
             cgroup: reading.path.to_string(),
             bytes: reading.group.held[..tiers.count as usize]
                 .iter()
                 .map(|pages| pages * PAGE)
                 .collect(),
-            budget: budgets(tiers, reading, planned),
+            budget: tier_budgets(tiers, reading, planned),
             state: format!("{:?}", planned.reason).to_lowercase(),
             words: planned.reason.text().into(),
             moved_down: moved.down,
@@ -60,7 +60,7 @@ pub fn cgroups(
 }
 
 /// Bytes that may lie in each tier. The last one takes what the limit leaves.
-fn budgets(tiers: &Tiers, reading: &Reading, planned: &Move) -> Vec<Option<u64>> {
+fn tier_budgets(tiers: &Tiers, reading: &Reading, planned: &Move) -> Vec<Option<u64>> {
     let group = &reading.group;
     let last = tiers.count as usize - 1;
     let whole = match group.high.min(group.max) {
@@ -80,12 +80,12 @@ fn budgets(tiers: &Tiers, reading: &Reading, planned: &Move) -> Vec<Option<u64>>
 }
 
 /// All metrics; none while tiers are off.
-pub fn families(told: &Status, totals: &Totals) -> Vec<Family> {
+pub fn tier_families(told: &BalancerStatus, totals: &Totals) -> Vec<Family> {
     if told.tiers.is_empty() {
         return Vec::new();
     }
-    let mut capacity = Family::gauge("weir_tier_capacity", "Memory of a tier.").bytes();
-    let mut free = Family::gauge("weir_tier_free", "Free memory of a tier.").bytes();
+    let mut capacity = Family::gauge("weir_tier_capacity", "Memory of a tier.").in_bytes();
+    let mut free = Family::gauge("weir_tier_free", "Free memory of a tier.").in_bytes();
     for (at, tier) in told.tiers.iter().enumerate() {
         let labels = [
             ("tier", &Arc::from(at.to_string())),
@@ -97,16 +97,16 @@ pub fn families(told: &Status, totals: &Totals) -> Vec<Family> {
     let mut engine = Family::gauge("weir_tier_engine", "1 for the engine that moves pages.");
     let name = told.engine.as_deref().unwrap_or("none");
     engine.add(&[("engine", &Arc::from(name))], 1_u64);
-    let mut moved = Family::counter("weir_tier_moved", "Moved between tiers.").bytes();
+    let mut moved = Family::counter("weir_tier_moved", "Moved between tiers.").in_bytes();
     for (way, bytes) in [("down", totals.all.down), ("up", totals.all.up)] {
         moved.add(&[("direction", &Arc::from(way))], bytes);
     }
-    let mut held = Family::gauge("weir_tier_cgroup", "Memory of a cgroup in a tier.").bytes();
+    let mut held = Family::gauge("weir_tier_cgroup", "Memory of a cgroup in a tier.").in_bytes();
     let mut budget = Family::gauge(
         "weir_tier_cgroup_budget",
         "Its budget in a tier: the part of its limits that may lie there while faster tiers are full.",
     )
-    .bytes();
+    .in_bytes();
     let mut largest: Vec<&CgroupStatus> = told.cgroups.iter().collect();
     largest.sort_by_key(|one| std::cmp::Reverse(one.bytes.iter().sum::<u64>()));
     for one in largest.into_iter().take(CGROUPS) {

@@ -12,8 +12,8 @@
 //! others give in a second round.
 
 use crate::tier::address_space::{self, Area};
-use crate::tier::engine::{Engine, Move, Outcome, PATIENCE, Way, spread};
-use crate::tier::host::Host;
+use crate::tier::engine::{Engine, Move, Outcome, PATIENCE, Way, spread_pages};
+use crate::tier::host::TierHost;
 use crate::tier::sys;
 use knobs::PageSize;
 use nix::errno::Errno;
@@ -34,14 +34,14 @@ const SHARE: u64 = 512;
 
 /// The engine that moves pages by move_pages(2).
 pub struct MovePages {
-    host: Host,
+    host: TierHost,
     /// Addresses at which the search in a process goes on.
     cursors: BTreeMap<(i32, Way), u64>,
 }
 
 /// A search for pages of one move, counted in the kernel's pages.
-struct Search<'a> {
-    host: &'a Host,
+struct PageSearch<'a> {
+    host: &'a TierHost,
     from: Vec<i32>,
     to: Vec<(u32, u64)>,
     until: Instant,
@@ -53,19 +53,19 @@ struct Search<'a> {
 
 impl MovePages {
     /// It needs nothing but the processes' files.
-    pub fn new(host: &Host) -> MovePages {
+    pub fn new(host: &TierHost) -> MovePages {
         MovePages {
             host: host.clone(),
             cursors: BTreeMap::new(),
         }
     }
 
-    fn carry(&mut self, wanted: &Move, stop: &AtomicBool) -> Outcome {
+    fn carry_out(&mut self, wanted: &Move, stop: &AtomicBool) -> Outcome {
         let host = self.host.clone();
         let page = PageSize::running();
-        let to = spread(&wanted.to, wanted.pages).into_iter();
+        let to = spread_pages(&wanted.to, wanted.pages).into_iter();
         let pages = page.pages_in(wanted.pages);
-        let mut search = Search {
+        let mut search = PageSearch {
             host: &host,
             from: wanted.from.iter().map(|node| node.id as i32).collect(),
             to: to
@@ -76,29 +76,29 @@ impl MovePages {
             hidden: 0,
             outcome: Outcome::default(),
         };
-        let pids = processes(&wanted.directory);
+        let pids = list_processes(&wanted.directory);
         let share = (pages / (pids.len() as u64).max(1)).max(SHARE);
         for most in [share, u64::MAX] {
             // The second round meets them all again.
             (search.outcome.shared, search.hidden) = (0, 0);
             for &pid in &pids {
-                if search.left() == 0 {
+                if search.pages_left() == 0 {
                     return search.outcome;
                 }
-                self.process(pid, wanted.way, most, &mut search);
+                self.move_from_process(pid, wanted.way, most, &mut search);
             }
         }
-        if search.left() > 0 && search.outcome.why.is_none() {
-            let balancing = self.host.text("proc/sys/kernel/numa_balancing");
-            let why = unreached(search.hidden, balancing.is_some_and(|mode| mode != "0"));
+        if search.pages_left() > 0 && search.outcome.why.is_none() {
+            let balancing = self.host.read_text("proc/sys/kernel/numa_balancing");
+            let why = explain_shortfall(search.hidden, balancing.is_some_and(|mode| mode != "0"));
             search.outcome.why = Some(why);
         }
         search.outcome
     }
 
     /// Moves `most` pages of a process, or as many as are left to move.
-    fn process(&mut self, pid: i32, way: Way, most: u64, search: &mut Search) {
-        let proc = self.host.path(format!("proc/{pid}"));
+    fn move_from_process(&mut self, pid: i32, way: Way, most: u64, search: &mut PageSearch) {
+        let proc = self.host.full_path(format!("proc/{pid}"));
         let (maps, pagemap) = match (
             fs::read_to_string(proc.join("maps")),
             File::open(proc.join("pagemap")),
@@ -107,47 +107,47 @@ impl MovePages {
             // It is gone, or not ours to look at.
             (maps, pagemap) => {
                 let why = maps.err().or(pagemap.err());
-                search.refused(pid, why.and_then(|why| why.raw_os_error()).unwrap_or(0));
+                search.note_refusal(pid, why.and_then(|why| why.raw_os_error()).unwrap_or(0));
                 return;
             }
         };
         let cursor = self.cursors.entry((pid, way)).or_insert(0);
         let goal = search.outcome.moved.saturating_add(most);
         let mut batch = Vec::new();
-        for window in address_space::around(&address_space::areas(&maps), *cursor) {
+        for window in address_space::windows_from(&address_space::movable_areas(&maps), *cursor) {
             let left = search
-                .left()
+                .pages_left()
                 .min(goal.saturating_sub(search.outcome.moved))
                 .saturating_sub(batch.len() as u64);
             if left > 0 {
-                match search.find(pid, &pagemap, window, left) {
+                match search.find_pages(pid, &pagemap, window, left) {
                     Ok(found) => batch.extend(found),
-                    Err(why) => return search.refused(pid, why as i32),
+                    Err(why) => return search.note_refusal(pid, why as i32),
                 }
                 *cursor = window.end;
             }
             let full = batch.len() >= BATCH || left == 0 || batch.len() as u64 >= left;
             if full && !batch.is_empty() {
                 let pages = std::mem::take(&mut batch);
-                if let Err(why) = search.carry(pid, &pages) {
-                    return search.refused(pid, why as i32);
+                if let Err(why) = search.move_found(pid, &pages) {
+                    return search.note_refusal(pid, why as i32);
                 }
             }
-            if search.left() == 0 || search.outcome.moved >= goal {
+            if search.pages_left() == 0 || search.outcome.moved >= goal {
                 return;
             }
         }
         if !batch.is_empty() {
-            if let Err(why) = search.carry(pid, &batch) {
-                search.refused(pid, why as i32);
+            if let Err(why) = search.move_found(pid, &batch) {
+                search.note_refusal(pid, why as i32);
             }
         }
     }
 }
 
-impl Search<'_> {
+impl PageSearch<'_> {
     /// Pages that are still to be moved; none when time is up.
-    fn left(&self) -> u64 {
+    fn pages_left(&self) -> u64 {
         if self.stop.load(Ordering::Relaxed) || Instant::now() > self.until {
             return 0;
         }
@@ -155,14 +155,14 @@ impl Search<'_> {
     }
 
     /// Up to `most` pages of a window that are on the nodes to leave.
-    fn find(
+    fn find_pages(
         &mut self,
         pid: i32,
         pagemap: &File,
         window: Area,
         most: u64,
     ) -> Result<Vec<u64>, Errno> {
-        let found = address_space::present(pagemap, window)
+        let found = address_space::present_pages(pagemap, window)
             .map_err(|why| Errno::from_raw(why.raw_os_error().unwrap_or(0)))?;
         if found.is_empty() {
             return Ok(Vec::new());
@@ -189,10 +189,10 @@ impl Search<'_> {
     /// Moves pages to the node that is next to take some. What room it has is asked each time:
     /// another process may have filled it since the step began, or its memory is going offline, and
     /// the kernel complains in its log of a move to a full node.
-    fn carry(&mut self, pid: i32, pages: &[u64]) -> Result<(), Errno> {
+    fn move_found(&mut self, pid: i32, pages: &[u64]) -> Result<(), Errno> {
         let mut rest = pages;
         while let (Some((node, takes)), false) = (self.to.first().copied(), rest.is_empty()) {
-            let room = PageSize::running().pages_in(self.host.room(node));
+            let room = PageSize::running().pages_in(self.host.node_room(node));
             if room == 0 {
                 self.outcome.why = Some(FULL.into());
                 self.to.remove(0);
@@ -217,7 +217,7 @@ impl Search<'_> {
     }
 
     /// Notes why pages of a process could not be moved. One that is gone has none.
-    fn refused(&mut self, pid: i32, error: i32) {
+    fn note_refusal(&mut self, pid: i32, error: i32) {
         let words = match Errno::from_raw(error) {
             Errno::ESRCH | Errno::ENOENT | Errno::EINVAL => return,
             Errno::UnknownErrno => return,
@@ -235,7 +235,7 @@ impl Search<'_> {
 
 /// Why there was less to be moved than wanted. In 6.1 the call does not see pages that NUMA
 /// balancing has marked to learn who touches them, and untouched pages stay marked.
-fn unreached(hidden: u64, balancing: bool) -> String {
+fn explain_shortfall(hidden: u64, balancing: bool) -> String {
     match balancing && hidden > 0 {
         true => format!(
             "NUMA balancing hides {hidden} pages from move_pages until they are touched: `sysctl kernel.numa_balancing=0`"
@@ -245,7 +245,7 @@ fn unreached(hidden: u64, balancing: bool) -> String {
 }
 
 /// Results for pages of the kernel, in pages of 4 KiB as all else is.
-fn counted(outcome: Outcome) -> Outcome {
+fn to_4kib_pages(outcome: Outcome) -> Outcome {
     let page = PageSize::running();
     Outcome {
         moved: page.units(outcome.moved),
@@ -257,7 +257,7 @@ fn counted(outcome: Outcome) -> Outcome {
 
 /// Processes of a cgroup. Those of cgroups below it are charged to it where the memory controller
 /// ends with it.
-fn processes(directory: &Path) -> Vec<i32> {
+fn list_processes(directory: &Path) -> Vec<i32> {
     let list = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     // A process of another PID namespace shows as 0, which the call takes for oneself.
     let numbers = list.lines().filter_map(|line| line.parse().ok());
@@ -265,7 +265,7 @@ fn processes(directory: &Path) -> Vec<i32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
         if !entry.path().join("memory.numa_stat").exists() {
-            pids.extend(processes(&entry.path()));
+            pids.extend(list_processes(&entry.path()));
         }
     }
     pids
@@ -276,12 +276,12 @@ impl Engine for MovePages {
         "move_pages"
     }
 
-    fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
         let outcomes = moves
             .iter()
-            .map(|wanted| counted(self.carry(wanted, stop)))
+            .map(|wanted| to_4kib_pages(self.carry_out(wanted, stop)))
             .collect();
-        let proc = self.host.path("proc");
+        let proc = self.host.full_path("proc");
         self.cursors
             .retain(|(pid, _), _| proc.join(pid.to_string()).exists());
         outcomes
@@ -298,8 +298,8 @@ mod tests {
         fs::create_dir(dir.path().join("proc")).expect("made");
         let full = "Node 1, zone Normal\n  pages free 5\n  high 5\n  present 100\n";
         fs::write(dir.path().join("proc/zoneinfo"), full).expect("written");
-        let mut search = Search {
-            host: &Host::at(dir.path()),
+        let mut search = PageSearch {
+            host: &TierHost::at_root(dir.path()),
             from: vec![0],
             to: vec![(1, 50), (2, 50)],
             until: Instant::now() + PATIENCE,
@@ -308,20 +308,20 @@ mod tests {
             outcome: Outcome::default(),
         };
         // Of a process that is not there: it is not asked for.
-        assert_eq!(search.carry(-1, &[4096]), Ok(()));
-        assert_eq!(search.left(), 0, "neither that, nor one that is gone");
+        assert_eq!(search.move_found(-1, &[4096]), Ok(()));
+        assert_eq!(search.pages_left(), 0, "neither that, nor one that is gone");
         assert_eq!(search.outcome.why.as_deref(), Some(FULL));
         assert_eq!((search.outcome.moved, search.outcome.failed), (0, 0));
     }
 
     #[test]
     fn what_stays_has_a_reason() {
-        assert!(unreached(0, true).contains("page cache"));
+        assert!(explain_shortfall(0, true).contains("page cache"));
         assert!(
-            unreached(9, false).contains("page cache"),
+            explain_shortfall(9, false).contains("page cache"),
             "some went meanwhile"
         );
-        let why = unreached(9, true);
+        let why = explain_shortfall(9, true);
         assert!(
             why.contains("hides 9 pages") && why.contains("numa_balancing=0"),
             "{why}"

@@ -6,7 +6,7 @@
 
 use crate::tier::engine::{Engine, Move, Outcome};
 use crate::tier::groups::held_of;
-use crate::tier::host::{Host, PAGE};
+use crate::tier::host::{PAGE, TierHost};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Result, Write};
 use std::path::Path;
@@ -19,16 +19,18 @@ const DEMOTION: &str = "sys/kernel/mm/numa/demotion_enabled";
 type Ask = fn(&Path, u64) -> Result<()>;
 
 /// The engine; down only.
-pub struct Reclaim {
+pub struct ReclaimEngine {
     ask: Ask,
 }
 
-impl Reclaim {
+impl ReclaimEngine {
     /// # Errors
     /// Reclaim does not demote here, and what to do.
-    pub fn new(host: &Host) -> std::result::Result<Reclaim, String> {
-        match host.text(DEMOTION).as_deref() {
-            Some("true" | "1") => Ok(Reclaim { ask }),
+    pub fn new(host: &TierHost) -> std::result::Result<ReclaimEngine, String> {
+        match host.read_text(DEMOTION).as_deref() {
+            Some("true" | "1") => Ok(ReclaimEngine {
+                ask: request_reclaim,
+            }),
             Some(_) => Err(format!(
                 "reclaim would not demote: `echo 1 > /{DEMOTION}` switches that on, for the whole host"
             )),
@@ -41,7 +43,7 @@ impl Reclaim {
     /// The kernel does not tell how much it reclaimed when that was less than asked for, nor
     /// whether it demoted or dropped it, nor from which node: what counts is what the cgroup has
     /// left in the tier.
-    fn carry(&self, wanted: &Move) -> Outcome {
+    fn carry_out(&self, wanted: &Move) -> Outcome {
         let mut outcome = Outcome::default();
         let held = || Some(held_of(&wanted.directory)?[wanted.tier]);
         let before = held();
@@ -61,21 +63,21 @@ impl Reclaim {
     }
 }
 
-fn ask(directory: &Path, pages: u64) -> Result<()> {
+fn request_reclaim(directory: &Path, pages: u64) -> Result<()> {
     let file = directory.join("memory.reclaim");
     let mut file = OpenOptions::new().write(true).open(file)?;
     file.write_all((pages * PAGE).to_string().as_bytes())
 }
 
-impl Engine for Reclaim {
+impl Engine for ReclaimEngine {
     fn name(&self) -> &'static str {
         "reclaim"
     }
 
-    fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
         let carry = |wanted| match stop.load(Ordering::Relaxed) {
             true => Outcome::default(),
-            false => self.carry(wanted),
+            false => self.carry_out(wanted),
         };
         moves.iter().map(carry).collect()
     }
@@ -90,14 +92,14 @@ mod tests {
     #[test]
     fn it_is_there_where_reclaim_demotes() {
         let dir = tempfile::tempdir().expect("made");
-        let host = Host::at(dir.path());
-        let refused = |host: &Host| Reclaim::new(host).err().expect("refused");
+        let host = TierHost::at_root(dir.path());
+        let refused = |host: &TierHost| ReclaimEngine::new(host).err().expect("refused");
         assert!(refused(&host).contains("cannot demote"));
         fs::create_dir_all(dir.path().join("sys/kernel/mm/numa")).expect("made");
         fs::write(dir.path().join(DEMOTION), "false\n").expect("written");
         assert!(refused(&host).contains("echo 1 > /sys/kernel/mm/numa/demotion_enabled"));
         fs::write(dir.path().join(DEMOTION), "true\n").expect("written");
-        assert!(Reclaim::new(&host).is_ok());
+        assert!(ReclaimEngine::new(&host).is_ok());
     }
 
     fn wanted(directory: &Path) -> Move {
@@ -126,7 +128,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("made");
         fs::write(dir.path().join("memory.reclaim"), "").expect("written");
         let moves = [wanted(dir.path()), wanted(&dir.path().join("it is gone"))];
-        let outcomes = Reclaim { ask }.step(&moves, &AtomicBool::new(false));
+        let outcomes = ReclaimEngine {
+            ask: request_reclaim,
+        }
+        .carry_out_moves(&moves, &AtomicBool::new(false));
         let file = dir.path().join("memory.reclaim");
         assert_eq!(fs::read_to_string(file).expect("written"), "12288");
         assert_eq!((outcomes[0].moved, outcomes[1].moved), (0, 0));
@@ -153,7 +158,7 @@ mod tests {
         ];
         for (ask, moved, why) in asks {
             holds(dir.path(), 10).expect("written");
-            let outcome = Reclaim { ask }.carry(&wanted(dir.path()));
+            let outcome = ReclaimEngine { ask }.carry_out(&wanted(dir.path()));
             assert_eq!(outcome.moved, moved);
             match why {
                 None => assert_eq!(outcome.why, None),

@@ -52,7 +52,7 @@ impl Choice {
 
 /// The section, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct TierSettings {
     /// Engine that moves pages.
     pub engine: Choice,
     /// `true` if a cgroup above its budget keeps what no other wants.
@@ -63,9 +63,9 @@ pub struct Settings {
     pub look: Duration,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for TierSettings {
+    fn default() -> TierSettings {
+        TierSettings {
             engine: Choice::Auto,
             lend: true,
             interval: Duration::from_secs(1),
@@ -74,10 +74,10 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl TierSettings {
     /// Reads the section; what is wrong is noted with the table.
-    pub fn read(table: &Table) -> Settings {
-        let default = Settings::default();
+    pub fn read(table: &Table) -> TierSettings {
+        let default = TierSettings::default();
         let time = |key: &str, default: Duration, most: u64| {
             let value = table.optional(key)?;
             let read = value.parsed("a duration, as in `2s`", |text| {
@@ -90,7 +90,7 @@ impl Settings {
             });
             Some(read.unwrap_or(default))
         };
-        Settings {
+        TierSettings {
             engine: table
                 .optional("engine")
                 .and_then(|value| value.parsed("the name of an engine", Choice::parse))
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::rules::Rules;
 
-    fn read(text: &str) -> Result<Settings, String> {
+    fn read(text: &str) -> Result<TierSettings, String> {
         let rules = Rules::parse("agent.toml", text);
         rules
             .map(|rules| rules.tier)
@@ -119,13 +119,13 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_as_documented() {
-        assert_eq!(read(""), Ok(Settings::default()));
+        assert_eq!(read(""), Ok(TierSettings::default()));
         let text = "[tier]\nengine = \"damon+move_pages\"\nlend = false\nlook = \"5s\"\n";
-        let wanted = Settings {
+        let wanted = TierSettings {
             engine: Choice::DamonAndMovePages,
             lend: false,
             look: Duration::from_secs(5),
-            ..Settings::default()
+            ..TierSettings::default()
         };
         assert_eq!(read(text), Ok(wanted));
     }

@@ -12,7 +12,7 @@ pub const FILE: &str = "tier.json";
 
 /// All there is to tell; bytes.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Status {
+pub struct BalancerStatus {
     /// The time of the status, in seconds since the epoch.
     pub at: u64,
     /// The engine's name; none if there is none.
@@ -66,9 +66,9 @@ pub struct CgroupStatus {
     pub problem: Option<String>,
 }
 
-impl Status {
+impl BalancerStatus {
     /// Seconds since the epoch.
-    pub fn now() -> u64 {
+    pub fn seconds_since_epoch() -> u64 {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs())
@@ -89,7 +89,7 @@ impl Status {
     ///
     /// # Errors
     /// It cannot be read, or is something else.
-    pub fn read(file: &Path) -> io::Result<Option<Status>> {
+    pub fn read(file: &Path) -> io::Result<Option<BalancerStatus>> {
         match fs::read(file) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -117,9 +117,12 @@ mod tests {
     fn it_is_read_as_it_was_told() {
         let dir = tempfile::tempdir().expect("made");
         let run = dir.path().join("run");
-        assert_eq!(Status::read(&run.join(FILE)).expect("nothing"), None);
-        let status = Status {
-            at: Status::now(),
+        assert_eq!(
+            BalancerStatus::read(&run.join(FILE)).expect("nothing"),
+            None
+        );
+        let status = BalancerStatus {
+            at: BalancerStatus::seconds_since_epoch(),
             engine: Some("damon".into()),
             cgroups: vec![CgroupStatus {
                 cgroup: "/a".into(),
@@ -127,12 +130,18 @@ mod tests {
                 budget: vec![Some(3), None],
                 ..CgroupStatus::default()
             }],
-            ..Status::default()
+            ..BalancerStatus::default()
         };
         status.write(&run).expect("written");
-        assert_eq!(Status::read(&run.join(FILE)).expect("told"), Some(status));
-        Status::remove(&run).expect("removed");
-        Status::remove(&run).expect("nothing to remove");
-        assert_eq!(Status::read(&run.join(FILE)).expect("nothing"), None);
+        assert_eq!(
+            BalancerStatus::read(&run.join(FILE)).expect("told"),
+            Some(status)
+        );
+        BalancerStatus::remove(&run).expect("removed");
+        BalancerStatus::remove(&run).expect("nothing to remove");
+        assert_eq!(
+            BalancerStatus::read(&run.join(FILE)).expect("nothing"),
+            None
+        );
     }
 }

@@ -16,7 +16,7 @@ const FIRST: Duration = Duration::from_secs(4);
 const LONGEST: Duration = Duration::from_secs(64);
 
 #[derive(Debug)]
-struct Entry {
+struct StuckEntry {
     steps: u32,
     until: Option<Instant>,
     last: Outcome,
@@ -24,21 +24,21 @@ struct Entry {
 
 /// Cgroups whose pages do not move.
 #[derive(Debug, Default)]
-pub struct Stuck(BTreeMap<(PathBuf, usize, Way), Entry>);
+pub struct Stuck(BTreeMap<(PathBuf, usize, Way), StuckEntry>);
 
-fn key(wanted: &Move) -> (PathBuf, usize, Way) {
+fn move_key(wanted: &Move) -> (PathBuf, usize, Way) {
     (wanted.directory.clone(), wanted.tier, wanted.way)
 }
 
 impl Stuck {
     /// Takes what a step came to.
-    pub fn note(&mut self, wanted: &Move, outcome: &Outcome) {
+    pub fn note_outcome(&mut self, wanted: &Move, outcome: &Outcome) {
         let enough = outcome.moved >= wanted.pages / 8 || outcome.searching;
         if enough && outcome.why.is_none() {
-            self.0.remove(&key(wanted));
+            self.0.remove(&move_key(wanted));
             return;
         }
-        let entry = self.0.entry(key(wanted)).or_insert(Entry {
+        let entry = self.0.entry(move_key(wanted)).or_insert(StuckEntry {
             steps: 0,
             until: None,
             last: Outcome::default(),
@@ -52,21 +52,21 @@ impl Stuck {
     }
 
     /// Returns whether it is to be left alone now.
-    pub fn holds(&self, wanted: &Move) -> bool {
-        let entry = self.0.get(&key(wanted));
+    pub fn is_stuck(&self, wanted: &Move) -> bool {
+        let entry = self.0.get(&move_key(wanted));
         entry
             .and_then(|entry| entry.until)
             .is_some_and(|until| Instant::now() < until)
     }
 
     /// The outcome of a cgroup's last step without success.
-    pub fn last(&self, directory: &PathBuf) -> Option<&Outcome> {
+    pub fn last_failure(&self, directory: &PathBuf) -> Option<&Outcome> {
         let mut all = self.0.iter().filter(|((at, _, _), _)| at == directory);
         all.next().map(|(_, entry)| &entry.last)
     }
 
     /// Forgets cgroups that are gone.
-    pub fn retain(&mut self) {
+    pub fn forget_gone(&mut self) {
         self.0.retain(|(directory, _, _), _| directory.is_dir());
     }
 }
@@ -94,22 +94,22 @@ mod tests {
         };
         let mut stuck = Stuck::default();
         for _ in 0..2 {
-            stuck.note(&wanted, &moved(9));
-            assert!(!stuck.holds(&wanted));
+            stuck.note_outcome(&wanted, &moved(9));
+            assert!(!stuck.is_stuck(&wanted));
         }
-        stuck.note(&wanted, &moved(10));
+        stuck.note_outcome(&wanted, &moved(10));
         for _ in 0..3 {
-            assert!(!stuck.holds(&wanted));
-            stuck.note(&wanted, &moved(9));
+            assert!(!stuck.is_stuck(&wanted));
+            stuck.note_outcome(&wanted, &moved(9));
         }
-        assert!(stuck.holds(&wanted));
+        assert!(stuck.is_stuck(&wanted));
         let up = Move {
             way: Way::Up,
             ..wanted.clone()
         };
-        assert!(!stuck.holds(&up), "the other way is another matter");
-        assert_eq!(stuck.last(&"/".into()), Some(&moved(9)));
-        stuck.retain();
-        assert!(stuck.holds(&wanted), "it is there");
+        assert!(!stuck.is_stuck(&up), "the other way is another matter");
+        assert_eq!(stuck.last_failure(&"/".into()), Some(&moved(9)));
+        stuck.forget_gone();
+        assert!(stuck.is_stuck(&wanted), "it is there");
     }
 }

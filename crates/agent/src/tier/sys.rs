@@ -13,7 +13,7 @@ const MPOL_MF_MOVE: libc::c_int = 1 << 1;
 /// The process is gone, or is not ours to ask.
 pub fn nodes_of(pid: i32, pages: &[u64]) -> nix::Result<Vec<i32>> {
     let mut status = vec![-libc::ENOENT; pages.len()];
-    call(pid, pages, std::ptr::null(), &mut status, 0)?;
+    call_move_pages(pid, pages, std::ptr::null(), &mut status, 0)?;
     Ok(status)
 }
 
@@ -26,10 +26,10 @@ pub fn nodes_of(pid: i32, pages: &[u64]) -> nix::Result<Vec<i32>> {
 pub fn move_to(pid: i32, pages: &[u64], node: u32) -> nix::Result<()> {
     let nodes = vec![node as libc::c_int; pages.len()];
     let mut status = vec![0; pages.len()];
-    call(pid, pages, nodes.as_ptr(), &mut status, MPOL_MF_MOVE)
+    call_move_pages(pid, pages, nodes.as_ptr(), &mut status, MPOL_MF_MOVE)
 }
 
-fn call(
+fn call_move_pages(
     pid: i32,
     pages: &[u64],
     nodes: *const libc::c_int,

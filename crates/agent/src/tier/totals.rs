@@ -52,7 +52,7 @@ impl Totals {
     }
 
     /// Forgets cgroups that are gone.
-    pub fn retain(&mut self, there: &[Reading]) {
+    pub fn retain_present(&mut self, there: &[Reading]) {
         let there: BTreeSet<&str> = there.iter().map(|reading| &*reading.path).collect();
         self.cgroups.retain(|path, _| there.contains(path.as_str()));
     }

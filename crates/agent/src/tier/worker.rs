@@ -23,7 +23,7 @@ pub struct Orders {
 }
 
 /// Results of a step.
-pub struct Done {
+pub struct StepResults {
     /// One outcome for each move.
     pub outcomes: Vec<Outcome>,
     /// Heat of those it was wanted of, if the engine can tell.
@@ -41,7 +41,7 @@ pub struct Worker {
     /// `true` if it can tell how hot pages are.
     pub tells_heat: bool,
     todo: Option<Sender<Orders>>,
-    done: Receiver<Done>,
+    done: Receiver<StepResults>,
     /// Readable when a step is done.
     bell: UnixStream,
     stop: Arc<AtomicBool>,
@@ -65,7 +65,7 @@ impl Worker {
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("tier".into())
-            .spawn(move || work(engine, &orders, &finished, ring, &seen))?;
+            .spawn(move || run_steps(engine, &orders, &finished, ring, &seen))?;
         Ok(Worker {
             name,
             why,
@@ -85,27 +85,27 @@ impl Worker {
     }
 
     /// Begins a step. There must be none under way.
-    pub fn begin(&mut self, orders: Orders) {
+    pub fn begin_step(&mut self, orders: Orders) {
         let sent = self.todo.as_ref().map(|todo| todo.send(orders));
         self.busy = matches!(sent, Some(Ok(())));
     }
 
     /// Readable when a step is done.
-    pub fn bell(&self) -> BorrowedFd<'_> {
+    pub fn done_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
     /// Quiets the bell.
-    pub fn heard(&mut self) {
+    pub fn clear_wake(&mut self) {
         let mut sink = [0; 8];
         while self.bell.read(&mut sink).is_ok_and(|length| length > 0) {}
     }
 
     /// The step that is done, if it is.
-    pub fn done(&mut self) -> Option<Done> {
+    pub fn take_done(&mut self) -> Option<StepResults> {
         let done = match self.done.try_recv() {
             Err(TryRecvError::Empty) => return None,
-            Err(TryRecvError::Disconnected) => Done {
+            Err(TryRecvError::Disconnected) => StepResults {
                 outcomes: Vec::new(),
                 heat: Ok(Vec::new()),
                 broken: Some("its thread ended".into()),
@@ -117,23 +117,23 @@ impl Worker {
     }
 }
 
-fn work(
+fn run_steps(
     mut engine: Box<dyn Engine>,
     orders: &Receiver<Orders>,
-    finished: &Sender<Done>,
+    finished: &Sender<StepResults>,
     mut ring: UnixStream,
     stop: &AtomicBool,
 ) {
     for orders in orders {
-        let outcomes = engine.step(&orders.moves, stop);
-        let heat = match orders.watched.is_empty() || engine.broken().is_some() {
+        let outcomes = engine.carry_out_moves(&orders.moves, stop);
+        let heat = match orders.watched.is_empty() || engine.why_broken().is_some() {
             true => Ok(Vec::new()),
-            false => engine.heat(&orders.tiers, &orders.watched, stop),
+            false => engine.sample_heat(&orders.tiers, &orders.watched, stop),
         };
-        let done = Done {
+        let done = StepResults {
             outcomes,
             heat,
-            broken: engine.broken(),
+            broken: engine.why_broken(),
         };
         // The receiver is gone: the worker is being dropped.
         if finished.send(done).is_err() || ring.write_all(b"!").is_err() {

@@ -4,8 +4,8 @@
 use super::module::KernelLog;
 use super::system::System;
 use crate::output;
-use agent::tier::host::{Host, TIERS, list, parse_tiers};
-use agent::tier::status::{FILE, Status};
+use agent::tier::host::{TIERS, TierHost, format_list, parse_tiers};
+use agent::tier::status::{BalancerStatus, FILE};
 use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
@@ -120,7 +120,7 @@ fn write(system: &System, file: &str, value: &str) -> Result<()> {
 
 /// The tiers as the kernel knows them.
 fn kernels(system: &System) -> Result<String> {
-    let host = Host::at(&system.path(""));
+    let host = TierHost::at_root(&system.path(""));
     let tiers = host.memory_tiers();
     let nodes = host.memory_nodes();
     let by_hand = "say which nodes are faster, as in `weir tier on --tiers '0;1'`";
@@ -132,10 +132,10 @@ fn kernels(system: &System) -> Result<String> {
         [one] => bail!(
             "this kernel has all memory in one tier (nodes {}), so it does not tell which is faster, as 6.1 never does: \
              {by_hand}; `numactl --hardware` shows distances",
-            list(one)
+            format_list(one)
         ),
         tiers => {
-            let lists: Vec<String> = tiers.iter().map(|nodes| list(nodes)).collect();
+            let lists: Vec<String> = tiers.iter().map(|nodes| format_list(nodes)).collect();
             Ok(lists.join(";"))
         }
     }
@@ -154,8 +154,10 @@ fn told(system: &System) -> String {
 fn status(system: &System, args: &Args) -> Result<ExitCode> {
     let tiers = system.text(TIERS).filter(|tiers| !tiers.is_empty());
     let file = args.state.join(FILE);
-    let told = Status::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let agent = told.filter(|told| Status::now().saturating_sub(told.at) < SILENT);
+    let told =
+        BalancerStatus::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let agent =
+        told.filter(|told| BalancerStatus::seconds_since_epoch().saturating_sub(told.at) < SILENT);
     if args.json {
         output::json(&json!({"on": tiers.is_some(), "nodes": tiers, "agent": agent}))?;
     } else {
@@ -164,7 +166,7 @@ fn status(system: &System, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(tiers.is_none())))
 }
 
-fn text(tiers: Option<&str>, agent: Option<&Status>) -> String {
+fn text(tiers: Option<&str>, agent: Option<&BalancerStatus>) -> String {
     let Some(tiers) = tiers else {
         return "tiers are off: `weir tier on` switches them on\n".into();
     };
@@ -214,7 +216,7 @@ fn text(tiers: Option<&str>, agent: Option<&Status>) -> String {
 }
 
 /// A row for each cgroup that has anything.
-fn cgroups(agent: &Status) -> String {
+fn cgroups(agent: &BalancerStatus) -> String {
     let mut heads = vec!["cgroup".to_string()];
     for at in 0..agent.tiers.len() {
         heads.push(format!("tier {at}"));

@@ -5,7 +5,7 @@
 use super::{Mode, Plan, one_run};
 use crate::output;
 use crate::twin::of_model;
-use agent::stock::translate::{self, Host, Memory};
+use agent::stock::translate::{self, CgroupMemory, HostLimits};
 use anyhow::{Result, bail};
 use knobs::Knob as File;
 use policy::{PAGE_SHIFT, UNLIMITED};
@@ -53,7 +53,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run> {
 /// The scenario with files of a stock kernel in place of knobs.
 fn translated(scenario: &Scenario) -> Result<Scenario> {
     let levels = twin::levels(scenario).map_err(|why| executor::Error::Refused(of_model(why)))?;
-    let host = Host {
+    let host = HostLimits {
         limit: levels.limit,
         background: levels.background,
         dirtyable: levels.dirtyable,
@@ -90,9 +90,9 @@ fn translated(scenario: &Scenario) -> Result<Scenario> {
             }
         }
         if floors > 0 && leave.contains(&path.as_str()) {
-            ceiling = ceiling.min(host.room(floors, leave.len() as u64));
+            ceiling = ceiling.min(host.room_per_sharer(floors, leave.len() as u64));
         }
-        if let Some(pages) = translate::high(&host, &Memory::default(), ceiling) {
+        if let Some(pages) = translate::memory_high(&host, &CgroupMemory::default(), ceiling) {
             let bytes = (pages << PAGE_SHIFT).to_string();
             cgroup.files.entry("memory.high".into()).or_insert(bytes);
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 struct Machine {
     dir: tempfile::TempDir,
     balancer: TierBalancer,
-    settings: Rc<RefCell<Settings>>,
+    settings: Rc<RefCell<TierSettings>>,
 }
 
 impl Machine {
@@ -35,10 +35,10 @@ impl Machine {
                 &(80_000 * 4096).to_string(),
             );
         }
-        let settings = Rc::new(RefCell::new(Settings::default()));
+        let settings = Rc::new(RefCell::new(TierSettings::default()));
         let balancer = TierBalancer::new(
-            Host::at(dir.path()),
-            Tree::at(&dir.path().join("sys/fs/cgroup")).expect("a hierarchy"),
+            TierHost::at_root(dir.path()),
+            Hierarchy::open(&dir.path().join("sys/fs/cgroup")).expect("a hierarchy"),
             Rc::clone(&settings),
             dir.path().join("run"),
             Journal::new(std::io::sink(), false),
@@ -50,8 +50,8 @@ impl Machine {
         }
     }
 
-    fn told(&self) -> Option<Status> {
-        Status::read(&self.dir.path().join("run").join(FILE)).expect("readable")
+    fn told(&self) -> Option<BalancerStatus> {
+        BalancerStatus::read(&self.dir.path().join("run").join(FILE)).expect("readable")
     }
 }
 
@@ -64,7 +64,7 @@ fn write(root: &Path, path: &str, text: &str) {
 #[test]
 fn it_plans_what_makes_room_first() {
     let mut machine = Machine::new("0;1\n");
-    machine.balancer.tick();
+    machine.balancer.on_tick();
     let told = machine.told().expect("told");
     assert_eq!(told.engine.as_deref(), Some("move_pages"));
     assert!(
@@ -95,18 +95,18 @@ fn it_plans_what_makes_room_first() {
 #[test]
 fn switched_off_it_tells_nothing() {
     let mut machine = Machine::new("0;1\n");
-    machine.balancer.tick();
+    machine.balancer.on_tick();
     assert!(machine.told().is_some());
     write(machine.dir.path(), TIERS, "\n");
-    machine.balancer.tick();
+    machine.balancer.on_tick();
     assert_eq!(machine.told(), None);
-    assert!(machine.balancer.families().is_empty());
+    assert!(machine.balancer.metric_families().is_empty());
 }
 
 #[test]
 fn one_tier_is_told_and_nothing_moved() {
     let mut machine = Machine::new("0-1\n");
-    machine.balancer.tick();
+    machine.balancer.on_tick();
     let told = machine.told().expect("told");
     assert_eq!((told.engine.as_deref(), told.moving), (None, false));
     assert!(told.why.contains("one tier"), "{}", told.why);
@@ -115,7 +115,7 @@ fn one_tier_is_told_and_nothing_moved() {
 #[test]
 fn memory_that_is_gone_is_told_and_found_again() {
     let mut machine = Machine::new("0;1\n");
-    machine.balancer.tick();
+    machine.balancer.on_tick();
     let both = fs::read_to_string(machine.dir.path().join("proc/zoneinfo")).expect("there");
     let one = both.split("Node 1").next().expect("node 0");
     let tick = |machine: &mut Machine| {
@@ -125,10 +125,10 @@ fn memory_that_is_gone_is_told_and_found_again() {
             .as_ref()
             .is_some_and(Worker::is_busy)
         {
-            machine.balancer.finish();
+            machine.balancer.finish_step();
         }
         machine.balancer.looked = None;
-        machine.balancer.tick();
+        machine.balancer.on_tick();
         machine.told().expect("told")
     };
     write(machine.dir.path(), "proc/zoneinfo", one);
@@ -147,13 +147,13 @@ fn memory_that_is_gone_is_told_and_found_again() {
 fn an_engine_that_is_not_there_is_told_with_the_reason() {
     let mut machine = Machine::new("0;1\n");
     machine.settings.borrow_mut().engine = Choice::Damon;
-    machine.balancer.tick();
+    machine.balancer.on_tick();
     let told = machine.told().expect("told");
     assert_eq!((told.engine.as_deref(), told.moving), (None, false));
     assert!(told.why.contains("no /sys/kernel/mm/damon"), "{}", told.why);
     machine.settings.borrow_mut().engine = Choice::MovePages;
     machine.balancer.looked = None;
-    machine.balancer.tick();
+    machine.balancer.on_tick();
     let told = machine.told().expect("told");
     assert_eq!(told.engine.as_deref(), Some("move_pages"));
 }
@@ -165,7 +165,7 @@ fn at_rest_it_looks_when_something_stirs() {
         let told = machine.told().expect("told");
         told.cgroups.iter().map(|one| one.budget[0]).collect()
     };
-    machine.balancer.tick();
+    machine.balancer.on_tick();
     let before = budgets(&machine);
     while machine
         .balancer
@@ -173,13 +173,13 @@ fn at_rest_it_looks_when_something_stirs() {
         .as_ref()
         .is_some_and(Worker::is_busy)
     {
-        machine.balancer.finish();
+        machine.balancer.finish_step();
     }
     let parameter = "sys/module/weir/parameters/tier_ratio";
     write(machine.dir.path(), parameter, "25\n");
     machine.balancer.moving = false;
     machine.balancer.looked = Some(Instant::now());
-    machine.balancer.tick();
+    machine.balancer.on_tick();
     assert_ne!(budgets(&machine), before, "a ratio counts at once");
     let free = |pages: u64| BTreeMap::from([(0, 5000), (1, pages)]);
     assert!(!has_stirred(&free(5000), &free(5000 - STIR)));

@@ -7,7 +7,7 @@
 //! kdamonds behind, and the next one ends those, and no others.
 
 use crate::tier::engine::PATIENCE;
-use crate::tier::host::Host;
+use crate::tier::host::TierHost;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -23,7 +23,7 @@ const HOLDERS: [&str; 3] = ["damon_stat", "damon_reclaim", "damon_lru_sort"];
 /// The claim that is noted. The boot tells kdamonds of the running kernel from those of an earlier
 /// one.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
-struct Note {
+struct ClaimNote {
     boot: String,
     kdamonds: usize,
 }
@@ -42,17 +42,17 @@ impl Admin {
     ///
     /// # Errors
     /// There are none, or another program set them up.
-    pub fn new(host: &Host, state: &Path) -> Result<Admin, String> {
-        let directory = host.path(DIRECTORY);
+    pub fn new(host: &TierHost, state: &Path) -> Result<Admin, String> {
+        let directory = host.full_path(DIRECTORY);
         if !directory.is_dir() {
             return Err(format!(
                 "this kernel has none that can be used: there is no /{DIRECTORY}"
             ));
         }
-        let boot = host.text("proc/sys/kernel/random/boot_id");
+        let boot = host.read_text("proc/sys/kernel/random/boot_id");
         let holders = HOLDERS.map(|name| {
             let file = format!("sys/module/{name}/parameters/enabled");
-            (name, host.path(&file))
+            (name, host.full_path(&file))
         });
         let admin = Admin {
             directory,
@@ -61,7 +61,7 @@ impl Admin {
             boot: boot.ok_or("the kernel does not tell its boot_id")?,
         };
         admin.take_over()?;
-        admin.unclaimed()?;
+        admin.check_unclaimed()?;
         Ok(admin)
     }
 
@@ -69,17 +69,20 @@ impl Admin {
         let Ok(text) = fs::read_to_string(&self.note) else {
             return Ok(());
         };
-        let note: Option<Note> = serde_json::from_str(&text).ok();
+        let note: Option<ClaimNote> = serde_json::from_str(&text).ok();
         let ours = note.filter(|note| {
-            note.boot == self.boot && self.number().is_ok_and(|number| number == note.kdamonds)
+            note.boot == self.boot
+                && self
+                    .count_kdamonds()
+                    .is_ok_and(|number| number == note.kdamonds)
         });
         match ours {
             Some(note) => self.give_back(note.kdamonds),
-            None => self.forget(),
+            None => self.remove_note(),
         }
     }
 
-    fn forget(&self) -> Result<(), String> {
+    fn remove_note(&self) -> Result<(), String> {
         match fs::remove_file(&self.note) {
             Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
                 Err(format!("cannot remove {}: {why}", self.note.display()))
@@ -88,13 +91,13 @@ impl Admin {
         }
     }
 
-    fn number(&self) -> Result<usize, String> {
+    fn count_kdamonds(&self) -> Result<usize, String> {
         let text = self.read("nr_kdamonds")?;
         text.parse()
             .map_err(|_| format!("nr_kdamonds is `{text}`, not a number"))
     }
 
-    fn unclaimed(&self) -> Result<(), String> {
+    fn check_unclaimed(&self) -> Result<(), String> {
         for (name, enabled) in &self.holders {
             if fs::read_to_string(enabled).is_ok_and(|text| text.trim() == "Y") {
                 return Err(format!(
@@ -102,7 +105,7 @@ impl Admin {
                 ));
             }
         }
-        match self.number()? {
+        match self.count_kdamonds()? {
             0 => Ok(()),
             _ => Err("another program has set up DAMON (/sys/kernel/mm/damon/admin)".into()),
         }
@@ -112,9 +115,9 @@ impl Admin {
     ///
     /// # Errors
     /// Another program has them by now, or cannot be had.
-    pub fn claim(&self, kdamonds: usize) -> Result<(), String> {
-        self.unclaimed()?;
-        let note = Note {
+    pub fn claim_kdamonds(&self, kdamonds: usize) -> Result<(), String> {
+        self.check_unclaimed()?;
+        let note = ClaimNote {
             boot: self.boot.clone(),
             kdamonds,
         };
@@ -132,17 +135,17 @@ impl Admin {
     /// They cannot be ended.
     pub fn give_back(&self, kdamonds: usize) -> Result<(), String> {
         for index in 0..kdamonds {
-            self.off(index)?;
+            self.end_kdamond(index)?;
         }
         self.write("nr_kdamonds", 0)?;
-        self.forget()
+        self.remove_note()
     }
 
     /// Starts a kdamond. What does not fit in what was written for it shows here.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn on(&self, index: usize) -> Result<(), String> {
+    pub fn start_kdamond(&self, index: usize) -> Result<(), String> {
         self.write(format!("{index}/state"), "on")
     }
 
@@ -156,7 +159,7 @@ impl Admin {
     ///
     /// # Errors
     /// It cannot be ended.
-    pub fn off(&self, index: usize) -> Result<(), String> {
+    pub fn end_kdamond(&self, index: usize) -> Result<(), String> {
         if !self.is_on(index) {
             return Ok(());
         }
@@ -173,7 +176,7 @@ impl Admin {
     /// It cannot be read.
     pub fn read(&self, file: impl AsRef<Path>) -> Result<String, String> {
         let path = self.directory.join(file);
-        let text = patiently(|| fs::read_to_string(&path));
+        let text = retry_while_busy(|| fs::read_to_string(&path));
         text.map(|text| text.trim_end().to_string())
             .map_err(|why| format!("{}: {why}", path.display()))
     }
@@ -189,18 +192,18 @@ impl Admin {
             let mut file = OpenOptions::new().write(true).truncate(true).open(&path)?;
             file.write_all(value.as_bytes())
         };
-        patiently(write).map_err(|why| format!("{} = {value}: {why}", path.display()))
+        retry_while_busy(write).map_err(|why| format!("{} = {value}: {why}", path.display()))
     }
 
     /// Returns whether there is such a file.
-    pub fn has(&self, file: impl AsRef<Path>) -> bool {
+    pub fn has_file(&self, file: impl AsRef<Path>) -> bool {
         self.directory.join(file).exists()
     }
 }
 
 /// Tries again while the file is in use: a kdamond is at it for an instant, but may lose its CPU
 /// meanwhile.
-fn patiently<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+fn retry_while_busy<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
     let until = Instant::now() + PATIENCE;
     loop {
         match call() {
@@ -237,7 +240,10 @@ mod tests {
         }
 
         fn admin(&self) -> Result<Admin, String> {
-            Admin::new(&Host::at(self.0.path()), &self.0.path().join("run"))
+            Admin::new(
+                &TierHost::at_root(self.0.path()),
+                &self.0.path().join("run"),
+            )
         }
     }
 
@@ -262,7 +268,7 @@ mod tests {
         machine.write(enabled, "N\n");
         let admin = machine.admin().expect("free");
         machine.write(enabled, "Y\n");
-        assert!(admin.claim(1).is_err(), "since then");
+        assert!(admin.claim_kdamonds(1).is_err(), "since then");
     }
 
     #[test]
@@ -270,7 +276,7 @@ mod tests {
         let machine = Machine::new();
         let nr = format!("{DIRECTORY}/nr_kdamonds");
         let admin = machine.admin().expect("nobody's");
-        admin.claim(1).expect("claimed");
+        admin.claim_kdamonds(1).expect("claimed");
         assert_eq!(machine.text(&nr), "1");
         machine.write(&format!("{DIRECTORY}/0/state"), "on\n");
         // It is killed here. Its successor:
@@ -293,7 +299,7 @@ mod tests {
     #[test]
     fn a_kernel_without_damon_says_so() {
         let dir = tempfile::tempdir().expect("made");
-        let why = Admin::new(&Host::at(dir.path()), dir.path()).err();
+        let why = Admin::new(&TierHost::at_root(dir.path()), dir.path()).err();
         assert!(why.expect("none").contains("no /sys/kernel/mm/damon"));
     }
 }

@@ -6,7 +6,7 @@
 //! Knowing that, a search leaves out addresses where a cgroup has nothing, and takes just as many
 //! as may be moved at once.
 
-use crate::tier::host::Host;
+use crate::tier::host::TierHost;
 use knobs::PageSize;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -26,17 +26,17 @@ pub struct Block {
 }
 
 /// The kernel's word for it.
-pub struct Owners(File);
+pub struct PageOwners(File);
 
-impl Owners {
+impl PageOwners {
     /// Opens the file.
     ///
     /// # Errors
     /// There is none.
-    pub fn new(host: &Host) -> Result<Owners, String> {
-        let path = host.path("proc/kpagecgroup");
+    pub fn new(host: &TierHost) -> Result<PageOwners, String> {
+        let path = host.full_path("proc/kpagecgroup");
         let file = File::open(&path);
-        file.map(Owners).map_err(|why| {
+        file.map(PageOwners).map_err(|why| {
             format!("this kernel does not report the owners of pages (/proc/kpagecgroup, CONFIG_PROC_PAGE_MONITOR): {why}")
         })
     }
@@ -45,7 +45,7 @@ impl Owners {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn of(&self, (start, end): Range) -> Result<Vec<u64>, String> {
+    pub fn read_range(&self, (start, end): Range) -> Result<Vec<u64>, String> {
         let page = PageSize::running().bytes();
         let mut words = vec![0; ((end - start) / page * 8) as usize];
         let mut length = 0;
@@ -66,13 +66,13 @@ impl Owners {
 }
 
 /// Pages of 4 KiB of each cgroup, by its inode.
-pub fn count(owners: &[u64], inode: u64) -> u64 {
+pub fn count_pages(owners: &[u64], inode: u64) -> u64 {
     let own = owners.iter().filter(|owner| **owner == inode && inode != 0);
     PageSize::running().units(own.count() as u64)
 }
 
 /// A cgroup's inode; 0, no owner, if it is gone.
-pub fn inode(directory: &Path) -> u64 {
+pub fn inode_of(directory: &Path) -> u64 {
     directory.metadata().map_or(0, |found| found.ino())
 }
 
@@ -83,20 +83,23 @@ mod tests {
     #[test]
     fn pages_have_owners() {
         let dir = tempfile::tempdir().expect("made");
-        assert!(Owners::new(&Host::at(dir.path())).is_err(), "no such file");
+        assert!(
+            PageOwners::new(&TierHost::at_root(dir.path())).is_err(),
+            "no such file"
+        );
         std::fs::create_dir(dir.path().join("proc")).expect("made");
         let of_pages: [u64; 6] = [7, 0, 9, 7, 7, 9];
         let words: Vec<u8> = of_pages.iter().flat_map(|at| at.to_ne_bytes()).collect();
         std::fs::write(dir.path().join("proc/kpagecgroup"), words).expect("written");
-        let owners = Owners::new(&Host::at(dir.path())).expect("there");
+        let owners = PageOwners::new(&TierHost::at_root(dir.path())).expect("there");
         let page = PageSize::running();
         let of = |first: u64, last: u64| {
             owners
-                .of((first * page.bytes(), last * page.bytes()))
+                .read_range((first * page.bytes(), last * page.bytes()))
                 .expect("read")
         };
         assert_eq!(
-            [7, 9, 5, 0].map(|inode| count(&of(0, 4), inode)),
+            [7, 9, 5, 0].map(|inode| count_pages(&of(0, 4), inode)),
             [page.units(2), page.units(1), 0, 0]
         );
         assert_eq!(of(4, 600), [7, 9], "where memory ends");

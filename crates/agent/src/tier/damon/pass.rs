@@ -22,7 +22,7 @@ pub const OFTEN: Pace = Pace {
 
 /// A page that a pass has looked at would be cold for the next: with so many kdamonds, of which one
 /// after the other is seen to be done, it comes late enough for that before a second one.
-pub fn once(kdamonds: usize) -> Pace {
+pub fn single_pace(kdamonds: usize) -> Pace {
     Pace {
         sample: 50_000,
         apply: 100_000 + 100_000 * kdamonds as u64,
@@ -30,7 +30,7 @@ pub fn once(kdamonds: usize) -> Pace {
 }
 
 /// Work of one kdamond in a pass.
-pub struct Job<'a> {
+pub struct KdamondJob<'a> {
     /// Number of the kdamond.
     pub kdamond: usize,
     /// Addresses that it looks at.
@@ -41,7 +41,7 @@ pub struct Job<'a> {
 
 /// Result of one scheme in a pass, or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct SchemeResult {
     /// Ranges of addresses gone through: each once in each pass.
     pub tried: u64,
     /// Bytes that the scheme was applied to.
@@ -83,7 +83,7 @@ impl Dose {
     }
 
     /// Adapts to `pages` having taken `took`.
-    pub fn learn(&mut self, pages: u64, took: Duration) {
+    pub fn adapt_to(&mut self, pages: u64, took: Duration) {
         if took > Duration::from_secs(2) {
             self.pages = (self.pages.min(pages) / 2).max(self.least);
         } else if took < Duration::from_secs(1) {
@@ -99,15 +99,15 @@ impl Dose {
 /// The kernel refuses, or it takes too long.
 pub fn run(
     admin: &Admin,
-    jobs: &[Job],
+    jobs: &[KdamondJob],
     pace: &Pace,
     stop: &AtomicBool,
-) -> Result<Vec<Vec<Applied>>, Fault> {
+) -> Result<Vec<Vec<SchemeResult>>, Fault> {
     set_up(admin, jobs, pace)?;
     once_more(admin, jobs, stop)
 }
 
-fn busy(job: &&Job) -> bool {
+fn has_schemes(job: &&KdamondJob) -> bool {
     !job.schemes.is_empty()
 }
 
@@ -115,8 +115,8 @@ fn busy(job: &&Job) -> bool {
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn set_up(admin: &Admin, jobs: &[Job], pace: &Pace) -> Result<(), Fault> {
-    for job in jobs.iter().filter(busy) {
+pub fn set_up(admin: &Admin, jobs: &[KdamondJob], pace: &Pace) -> Result<(), Fault> {
+    for job in jobs.iter().filter(has_schemes) {
         scheme::set_up(admin, job.kdamond, job.ranges, &job.schemes, pace)?;
     }
     Ok(())
@@ -125,29 +125,33 @@ pub fn set_up(admin: &Admin, jobs: &[Job], pace: &Pace) -> Result<(), Fault> {
 /// [`run`] with jobs that are set up.
 pub fn once_more(
     admin: &Admin,
-    jobs: &[Job],
+    jobs: &[KdamondJob],
     stop: &AtomicBool,
-) -> Result<Vec<Vec<Applied>>, Fault> {
+) -> Result<Vec<Vec<SchemeResult>>, Fault> {
     if stop.load(Ordering::Relaxed) {
         return Ok(vec![Vec::new(); jobs.len()]);
     }
-    for job in jobs.iter().filter(busy) {
-        admin.on(job.kdamond)?;
+    for job in jobs.iter().filter(has_schemes) {
+        admin.start_kdamond(job.kdamond)?;
     }
-    let wait = |job: &Job| -> Result<Vec<Applied>, Fault> {
+    let wait = |job: &KdamondJob| -> Result<Vec<SchemeResult>, Fault> {
         if job.schemes.is_empty() {
             return Ok(Vec::new());
         }
-        let look = || applied(admin, job.kdamond, job.schemes.len());
-        let done = wait(PATIENCE, stop, look);
-        admin.off(job.kdamond)?;
+        let look = || read_results(admin, job.kdamond, job.schemes.len());
+        let done = poll_until(PATIENCE, stop, look);
+        admin.end_kdamond(job.kdamond)?;
         Ok(done?.unwrap_or_default())
     };
     jobs.iter().map(wait).collect()
 }
 
 /// Results of each scheme, once all did something.
-fn applied(admin: &Admin, kdamond: usize, schemes: usize) -> Result<Option<Vec<Applied>>, String> {
+fn read_results(
+    admin: &Admin,
+    kdamond: usize,
+    schemes: usize,
+) -> Result<Option<Vec<SchemeResult>>, String> {
     let stat = |at: usize, name: &str| -> Result<u64, String> {
         let file = format!("{kdamond}/contexts/0/schemes/{at}/stats/{name}");
         let text = admin.read(&file)?;
@@ -165,13 +169,13 @@ fn applied(admin: &Admin, kdamond: usize, schemes: usize) -> Result<Option<Vec<A
             };
         }
         let bytes = stat(at, "sz_applied")?;
-        all.push(Applied { tried, bytes });
+        all.push(SchemeResult { tried, bytes });
     }
     Ok(Some(all))
 }
 
 /// Looks again and again until there is something; nothing if it is told to stop.
-fn wait<T>(
+fn poll_until<T>(
     patience: Duration,
     stop: &AtomicBool,
     mut look: impl FnMut() -> Result<Option<T>, String>,
@@ -199,21 +203,24 @@ mod tests {
     fn no_wait_is_for_ever() {
         let go = AtomicBool::new(false);
         let never = || Ok(None::<()>);
-        let late = wait(Duration::from_millis(30), &go, never);
+        let late = poll_until(Duration::from_millis(30), &go, never);
         let Err(Fault::Late(why)) = late else {
             panic!("{late:?}");
         };
         assert!(why.contains("30ms") && why.contains("CPU time"), "{why}");
-        assert_eq!(wait(PATIENCE, &AtomicBool::new(true), never), Ok(None));
+        assert_eq!(
+            poll_until(PATIENCE, &AtomicBool::new(true), never),
+            Ok(None)
+        );
         let mut looks = 0;
         let third = || {
             looks += 1;
             Ok((looks == 3).then_some(looks))
         };
-        assert_eq!(wait(PATIENCE, &go, third), Ok(Some(3)));
+        assert_eq!(poll_until(PATIENCE, &go, third), Ok(Some(3)));
         // What is there late is there.
-        assert_eq!(wait(Duration::ZERO, &go, || Ok(Some(1))), Ok(Some(1)));
-        let refused = wait(PATIENCE, &go, || Err::<Option<()>, _>("no".into()));
+        assert_eq!(poll_until(Duration::ZERO, &go, || Ok(Some(1))), Ok(Some(1)));
+        let refused = poll_until(PATIENCE, &go, || Err::<Option<()>, _>("no".into()));
         assert_eq!(refused, Err(Fault::Refused("no".into())));
     }
 
@@ -221,7 +228,7 @@ mod tests {
     fn what_took_long_is_done_in_smaller_parts() {
         let mut dose = Dose::new(1000, 100, 4000);
         let mut after = |pages, millis| {
-            dose.learn(pages, Duration::from_millis(millis));
+            dose.adapt_to(pages, Duration::from_millis(millis));
             dose.pages()
         };
         assert_eq!(after(1000, 1500), 1000);

@@ -15,8 +15,8 @@
 //! touched. So of [`OWN`] of 64 pages it is known only for the last 0.05 to 0.15 s, and the counts
 //! are raised by what that misses.
 
-use crate::tier::damon::owners::{Owners, Range, count, inode};
-use crate::tier::damon::pass::Applied;
+use crate::tier::damon::owners::{PageOwners, Range, count_pages, inode_of};
+use crate::tier::damon::pass::SchemeResult;
 use crate::tier::damon::scheme::{Pace, Pass, Scheme};
 use crate::tier::engine::{Heat, Watched, Way};
 use crate::tier::host::PAGE;
@@ -64,15 +64,15 @@ impl Sample {
         tiers: &[Vec<Range>],
         round: u64,
         watched: &[Watched],
-        owners: &Owners,
+        owners: &PageOwners,
     ) -> Result<Sample, String> {
         let of_tier = |(tier, ranges): (usize, &Vec<Range>)| {
-            let areas = areas(ranges, round).into_iter();
+            let areas = spread_areas(ranges, round).into_iter();
             areas.map(move |area| (area, tier)).collect::<Vec<_>>()
         };
         let mut all: Vec<(Range, usize)> = tiers.iter().enumerate().flat_map(of_tier).collect();
         all.sort_unstable();
-        let inodes: Vec<u64> = watched.iter().map(|one| inode(&one.directory)).collect();
+        let inodes: Vec<u64> = watched.iter().map(|one| inode_of(&one.directory)).collect();
         let mut runs: Vec<Run> = Vec::new();
         for (area, tier) in &all {
             if runs.last().is_none_or(|run| run.tier != *tier) {
@@ -85,9 +85,9 @@ impl Sample {
             }
             let Some(run) = runs.last_mut() else { continue };
             (run.areas, run.range.1) = (run.areas + 1, area.1);
-            let owners = owners.of(*area)?;
+            let owners = owners.read_range(*area)?;
             for (pages, inode) in run.pages.iter_mut().zip(&inodes) {
-                *pages += count(&owners, *inode);
+                *pages += count_pages(&owners, *inode);
             }
         }
         Ok(Sample {
@@ -97,7 +97,7 @@ impl Sample {
     }
 
     /// In each run, each cgroup that has pages there, by its place among those watched.
-    fn parts(&self) -> impl Iterator<Item = (&Run, usize)> {
+    fn watched_runs(&self) -> impl Iterator<Item = (&Run, usize)> {
         let of_run = |run: &'_ Run| {
             let having = run
                 .pages
@@ -111,7 +111,7 @@ impl Sample {
     }
 
     /// Schemes that count the pages of each cgroup that has any.
-    pub fn schemes(&self, watched: &[Watched]) -> Vec<Scheme> {
+    pub fn counting_schemes(&self, watched: &[Watched]) -> Vec<Scheme> {
         let scheme = |(run, at): (&Run, usize)| Scheme {
             memcg: watched[at].cgroup.to_string(),
             to: 0,
@@ -119,12 +119,12 @@ impl Sample {
             range: run.range,
             pass: Pass::Count,
         };
-        self.parts().map(scheme).collect()
+        self.watched_runs().map(scheme).collect()
     }
 
     /// Returns whether each area was gone over once and no more.
-    pub fn was_once(&self, applied: &[Applied]) -> bool {
-        let mut all = self.parts().zip(applied);
+    pub fn was_once(&self, applied: &[SchemeResult]) -> bool {
+        let mut all = self.watched_runs().zip(applied);
         all.all(|((run, _), applied)| applied.tried <= run.areas)
     }
 
@@ -132,16 +132,17 @@ impl Sample {
     /// of each cgroup.
     pub fn add(
         &self,
-        soon: (&[Applied], Duration),
-        later: (&[Applied], Duration),
+        soon: (&[SchemeResult], Duration),
+        later: (&[SchemeResult], Duration),
         heat: &mut [Heat],
     ) {
         for heat in &mut *heat {
             (heat.soon, heat.later) = (soon.1, later.1);
         }
-        for (((run, at), soon), later) in self.parts().zip(soon.0).zip(later.0) {
+        for (((run, at), soon), later) in self.watched_runs().zip(soon.0).zip(later.0) {
             let (heat, pages) = (&mut heat[at], run.pages[at]);
-            let (soon, later) = touched(pages, soon.bytes / PAGE, later.bytes / PAGE, heat.soon);
+            let (soon, later) =
+                corrected_touched(pages, soon.bytes / PAGE, later.bytes / PAGE, heat.soon);
             heat.looked[run.tier] += pages;
             heat.hot[run.tier] += soon;
             heat.warm[run.tier] += later;
@@ -150,7 +151,7 @@ impl Sample {
 }
 /// Pages touched of so many, from those that were seen to be touched soon and later, with so much
 /// time for the first.
-fn touched(pages: u64, soon: u64, later: u64, time: Duration) -> (u64, u64) {
+fn corrected_touched(pages: u64, soon: u64, later: u64, time: Duration) -> (u64, u64) {
     let own = OWN as f64 / AREA as f64;
     let left = Duration::from_micros(PACE.sample * (OWN + 1) / 2);
     let seen = (left.as_secs_f64() / time.as_secs_f64()).min(1.0);
@@ -160,7 +161,7 @@ fn touched(pages: u64, soon: u64, later: u64, time: Duration) -> (u64, u64) {
 }
 
 /// Areas spread evenly over ranges.
-fn areas(ranges: &[Range], round: u64) -> Vec<Range> {
+fn spread_areas(ranges: &[Range], round: u64) -> Vec<Range> {
     let pages: u64 = ranges.iter().map(|(start, end)| (end - start) / PAGE).sum();
     let page = PageSize::running().bytes();
     let apart = pages.div_ceil(AREAS).max(AREA);
@@ -193,16 +194,16 @@ mod tests {
         let own = OWN as f64 / AREA as f64;
         let seen = |time| ((1.0 - own) * part(time) + own * part(0.1)) as u64;
         let time = Duration::from_millis(500);
-        let (soon, later) = touched(1_000_000, seen(0.5), seen(2.0), time);
+        let (soon, later) = corrected_touched(1_000_000, seen(0.5), seen(2.0), time);
         assert!((soon as f64 / part(0.5) - 1.0).abs() < 0.002, "{soon}");
         assert!((later as f64 / part(2.0) - 1.0).abs() < 0.002, "{later}");
         assert!((seen(0.5) as f64 / part(0.5) - 1.0).abs() > 0.03);
-        assert_eq!(touched(100, 100, 100, time), (100, 100));
-        assert_eq!(touched(100, 0, 0, Duration::ZERO), (0, 0));
+        assert_eq!(corrected_touched(100, 100, 100, time), (100, 100));
+        assert_eq!(corrected_touched(100, 0, 0, Duration::ZERO), (0, 0));
     }
 
-    fn applied(tried: u64, pages: u64) -> Applied {
-        Applied {
+    fn applied(tried: u64, pages: u64) -> SchemeResult {
+        SchemeResult {
             tried,
             bytes: pages * PAGE,
         }
@@ -229,7 +230,7 @@ mod tests {
             cgroup: path.into(),
             directory: path.into(),
         });
-        let schemes = sample.schemes(&watched);
+        let schemes = sample.counting_schemes(&watched);
         let of: Vec<(&str, u64)> = schemes
             .iter()
             .map(|one| (&*one.memcg, one.range.0))
@@ -247,7 +248,7 @@ mod tests {
             applied(10, 0),
             applied(10, 60),
         ];
-        let mut heat = watched.each_ref().map(|one| Heat::of(one, 2));
+        let mut heat = watched.each_ref().map(|one| Heat::for_cgroup(one, 2));
         let time = Duration::from_millis(500);
         assert!(sample.was_once(&soon) && sample.was_once(&later));
         sample.add((&soon, time), (&later, 4 * time), &mut heat);
@@ -268,19 +269,19 @@ mod tests {
     fn areas_lie_evenly_and_within() {
         let ranges = [(0, 3000 * PAGE), (10_000 * PAGE, 100_000 * PAGE)];
         for round in 0..50 {
-            let areas = areas(&ranges, round);
+            let areas = spread_areas(&ranges, round);
             assert!((250..=256).contains(&areas.len()), "{}", areas.len());
             assert!(areas.iter().all(|(start, end)| end - start == AREA * PAGE));
             assert!(areas.windows(2).all(|pair| pair[0].1 <= pair[1].0));
             let inside = |area: &Range| ranges.iter().any(|(a, b)| *a <= area.0 && area.1 <= *b);
             assert!(areas.iter().all(inside));
         }
-        assert_ne!(areas(&ranges, 0), areas(&ranges, 1));
+        assert_ne!(spread_areas(&ranges, 0), spread_areas(&ranges, 1));
         assert_eq!(
-            areas(&[(0, 140 * PAGE)], 3).len(),
+            spread_areas(&[(0, 140 * PAGE)], 3).len(),
             2,
             "a small one, all of it"
         );
-        assert_eq!(areas(&[], 3), []);
+        assert_eq!(spread_areas(&[], 3), []);
     }
 }

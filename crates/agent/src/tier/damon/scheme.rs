@@ -134,7 +134,7 @@ pub fn set_up(
 ///
 /// # Errors
 /// It does not take what is needed.
-pub fn abilities(admin: &Admin) -> Result<bool, String> {
+pub fn check_abilities(admin: &Admin) -> Result<bool, String> {
     admin.write("0/contexts/nr_contexts", 1)?;
     if admin.write("0/contexts/0/operations", "paddr").is_err() {
         return Err("this kernel's does not watch physical memory (CONFIG_DAMON_PADDR)".into());
@@ -145,7 +145,7 @@ pub fn abilities(admin: &Admin) -> Result<bool, String> {
     if !takes("action", "migrate_cold") {
         return Err("this kernel's does not move pages (6.11 and later do)".into());
     }
-    if !admin.has(format!("{scheme}/filters")) || !takes("filters/nr_filters", "1") {
+    if !admin.has_file(format!("{scheme}/filters")) || !takes("filters/nr_filters", "1") {
         return Err("this kernel's has no filters (6.3 and later have)".into());
     }
     for filter in ["addr", "memcg", "young"] {

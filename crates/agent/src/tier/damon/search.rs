@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The search for the pages of one move, slice by slice.
 
-use crate::tier::damon::owners::{Block, Owners, Range, count, inode};
+use crate::tier::damon::owners::{Block, PageOwners, Range, count_pages, inode_of};
 use crate::tier::damon::scheme::{Pass, Scheme};
 use crate::tier::damon::sweep::Sweep;
-use crate::tier::engine::{Move, Way, spread};
-use crate::tier::host::{Host, Node};
+use crate::tier::engine::{Move, Way, spread_pages};
+use crate::tier::host::{Node, TierHost};
 use std::collections::VecDeque;
 
 /// Cgroups of one tier, way and step at most; those with most to move first.
@@ -47,18 +47,19 @@ impl Search {
         sweep: &Sweep,
         tier: &[Range],
         most: u64,
-        owners: &Owners,
+        owners: &PageOwners,
     ) -> Result<Option<Search>, String> {
-        let Some((to, room)) = spread(&wanted.to, wanted.pages).first().copied() else {
+        let Some((to, room)) = spread_pages(&wanted.to, wanted.pages).first().copied() else {
             return Ok(None);
         };
-        let whose = inode(&wanted.directory);
-        let own = |range| -> Result<u64, String> { Ok(count(&owners.of(range)?, whose)) };
+        let whose = inode_of(&wanted.directory);
+        let own =
+            |range| -> Result<u64, String> { Ok(count_pages(&owners.read_range(range)?, whose)) };
         let enough = match (wanted.fit, wanted.way) {
             // Half of what is hot there, or less, is asked for: that tells what part is, as far as
             // a sample does.
-            (true, Way::Up) => sweep.enough(room).max(wanted.held / 2),
-            _ => sweep.enough(room),
+            (true, Way::Up) => sweep.pages_to_look_at(room).max(wanted.held / 2),
+            _ => sweep.pages_to_look_at(room),
         };
         let stretch = sweep.next(tier, enough, most, own)?;
         Ok(Some(Search {
@@ -80,7 +81,7 @@ impl Search {
             // difference: twice that is not too much.
             share: match wanted.fit {
                 true => 1.0,
-                false => sweep.share().max(0.5),
+                false => sweep.fit_share().max(0.5),
             },
             moved: 0,
             looked: 0,
@@ -88,7 +89,7 @@ impl Search {
         }))
     }
 
-    fn scheme(&self, range: Range, pass: Pass) -> Scheme {
+    fn make_scheme(&self, range: Range, pass: Pass) -> Scheme {
         Scheme {
             memcg: self.memcg.clone(),
             to: self.to,
@@ -99,47 +100,47 @@ impl Search {
     }
 
     /// Schemes that mark pages first: all that may be looked at.
-    pub fn marks(&self) -> Vec<Scheme> {
+    pub fn marking_schemes(&self) -> Vec<Scheme> {
         let mut blocks = self.blocks.clone();
         let mut marks = Vec::new();
-        while let Some(range) = take(&mut blocks, u64::MAX).map(|block| block.range) {
-            marks.push(self.scheme(range, Pass::Mark));
+        while let Some(range) = take_adjacent(&mut blocks, u64::MAX).map(|block| block.range) {
+            marks.push(self.make_scheme(range, Pass::Mark));
         }
         marks
     }
 
     /// The next addresses to go through, and how many pages are the cgroup's there: at most twice
     /// those wanting, where places are changed no more than those, and about `most`.
-    pub fn slice(&mut self, most: u64) -> Option<(Scheme, u64)> {
+    pub fn next_slice(&mut self, most: u64) -> Option<(Scheme, u64)> {
         if self.wanting <= self.rest {
             return None;
         }
         let fit = (self.wanting as f64 / self.share) as u64;
-        let slice = take(&mut self.blocks, fit.min(most))?;
+        let slice = take_adjacent(&mut self.blocks, fit.min(most))?;
         self.slice = slice.pages;
-        Some((self.scheme(slice.range, self.pass), slice.pages))
+        Some((self.make_scheme(slice.range, self.pass), slice.pages))
     }
 
     /// So many of the slice were moved.
-    pub fn found(&mut self, pages: u64) {
+    pub fn note_moved(&mut self, pages: u64) {
         self.looked += self.slice;
         self.moved += pages;
         self.wanting = self.wanting.saturating_sub(pages);
     }
 
     /// Tells the sweep what came of it.
-    pub fn teach(&self, wanted: &Move, sweep: &mut Sweep) {
+    pub fn teach_sweep(&self, wanted: &Move, sweep: &mut Sweep) {
         let next = self.blocks.front().map(|block| block.range.0);
         let through = self.whole && next.is_none();
-        let round = through || sweep.looked() + self.looked >= wanted.held;
+        let round = through || sweep.looked_pages() + self.looked >= wanted.held;
         let cursor = next.unwrap_or(self.end);
-        sweep.learn(self.looked, self.moved, wanted.pages, cursor, round);
+        sweep.learn_from_step(self.looked, self.moved, wanted.pages, cursor, round);
     }
 }
 
 /// Takes blocks that follow each other, the first one and then as long as there are at most so many
 /// pages in them.
-fn take(blocks: &mut VecDeque<Block>, most: u64) -> Option<Block> {
+fn take_adjacent(blocks: &mut VecDeque<Block>, most: u64) -> Option<Block> {
     let mut taken = blocks.pop_front()?;
     while let Some(next) = blocks.front() {
         if next.range.0 < taken.range.1 || taken.pages + next.pages > most {
@@ -167,15 +168,15 @@ impl Searches {
     /// # Errors
     /// The kernel does not tell what lies where.
     pub fn new(
-        host: &Host,
-        owners: &Owners,
+        host: &TierHost,
+        owners: &PageOwners,
         mut moves: Vec<(usize, &Move, &Sweep)>,
         most: u64,
     ) -> Result<Searches, String> {
         moves.sort_by_key(|(_, wanted, _)| std::cmp::Reverse(wanted.pages));
         moves.truncate(SEARCHES);
         let ranges = match moves.first() {
-            Some((_, wanted, _)) => ranges(host, &wanted.from)?,
+            Some((_, wanted, _)) => address_ranges(host, &wanted.from)?,
             None => Vec::new(),
         };
         let mut all = Vec::new();
@@ -196,10 +197,13 @@ impl Searches {
 ///
 /// # Errors
 /// The kernel does not tell of them.
-pub fn ranges(host: &Host, nodes: &[Node]) -> Result<Vec<Range>, String> {
+pub fn address_ranges(host: &TierHost, nodes: &[Node]) -> Result<Vec<Range>, String> {
     let mut ranges = Vec::new();
     for node in nodes {
-        ranges.extend(host.addresses(node.id).map_err(|why| format!("{why:#}"))?);
+        ranges.extend(
+            host.node_addresses(node.id)
+                .map_err(|why| format!("{why:#}"))?,
+        );
     }
     ranges.sort_unstable();
     Ok(ranges)
@@ -232,15 +236,15 @@ mod tests {
             slice: 0,
         };
         let of = |search: &mut Search, most| {
-            let slice = search.slice(most);
+            let slice = search.next_slice(most);
             slice.map(|(scheme, pages)| (scheme.range, pages))
         };
         assert_eq!(of(&mut search, 1000), Some(((0, 20), 1000)));
         assert_eq!(search.looked, 0, "it may come to nothing");
-        search.found(650);
+        search.note_moved(650);
         assert_eq!((search.looked, search.moved), (1000, 650));
         assert_eq!(of(&mut search, 1), Some(((20, 30), 500)), "one at least");
-        search.found(250);
+        search.note_moved(250);
         assert_eq!(of(&mut search, 1000), None, "that was all");
     }
 
@@ -258,9 +262,17 @@ mod tests {
                 pages,
             })
         };
-        assert_eq!(take(&mut blocks, 8), taken(40, 50, 9), "one at least");
-        assert_eq!(take(&mut blocks, 20), taken(50, 100, 10), "over a gap");
-        assert_eq!(take(&mut blocks, 20), taken(0, 10, 1));
-        assert_eq!(take(&mut blocks, 20), None);
+        assert_eq!(
+            take_adjacent(&mut blocks, 8),
+            taken(40, 50, 9),
+            "one at least"
+        );
+        assert_eq!(
+            take_adjacent(&mut blocks, 20),
+            taken(50, 100, 10),
+            "over a gap"
+        );
+        assert_eq!(take_adjacent(&mut blocks, 20), taken(0, 10, 1));
+        assert_eq!(take_adjacent(&mut blocks, 20), None);
     }
 }

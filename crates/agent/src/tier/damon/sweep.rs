@@ -59,12 +59,12 @@ impl Sweep {
     }
 
     /// Of its pages looked at, the part that is fit.
-    pub fn share(&self) -> f64 {
+    pub fn fit_share(&self) -> f64 {
         self.share
     }
 
     /// Its pages to look at for so many that are fit.
-    pub fn enough(&self, wanted: u64) -> u64 {
+    pub fn pages_to_look_at(&self, wanted: u64) -> u64 {
         (wanted as f64 / self.share).ceil() as u64
     }
 
@@ -92,7 +92,7 @@ impl Sweep {
             end: self.cursor,
             ..Stretch::default()
         };
-        for (mut start, end) in self.onwards(ranges) {
+        for (mut start, end) in self.ranges_onwards(ranges) {
             while start < end {
                 if pages >= enough || left == 0 {
                     return Ok(stretch);
@@ -112,7 +112,7 @@ impl Sweep {
     }
 
     /// All ranges from the cursor on, and behind the end from the beginning.
-    fn onwards(&self, ranges: &[Range]) -> Vec<Range> {
+    fn ranges_onwards(&self, ranges: &[Range]) -> Vec<Range> {
         let behind = ranges
             .iter()
             .map(|(start, end)| (*start.max(&self.cursor), *end));
@@ -125,7 +125,14 @@ impl Sweep {
 
     /// Learns from a step: of so many of its pages looked at, so many were found. The next one
     /// begins at `cursor`; `round` says that there are no more of them than these.
-    pub fn learn(&mut self, looked: u64, found: u64, wanted: u64, cursor: u64, round: bool) {
+    pub fn learn_from_step(
+        &mut self,
+        looked: u64,
+        found: u64,
+        wanted: u64,
+        cursor: u64,
+        round: bool,
+    ) {
         if looked > 0 {
             let share = found as f64 / looked as f64;
             self.share = ((self.share + share) / 2.0).clamp(LEAST_YIELD, 1.0);
@@ -140,7 +147,7 @@ impl Sweep {
     }
 
     /// Pages looked at since it last began at the same place.
-    pub fn looked(&self) -> u64 {
+    pub fn looked_pages(&self) -> u64 {
         self.looked
     }
 }
@@ -158,7 +165,7 @@ mod tests {
     }
 
     fn starts(sweep: &Sweep, wanted: u64, most: u64) -> (Vec<u64>, bool) {
-        let stretch = sweep.next(&RANGES, sweep.enough(wanted), most, count);
+        let stretch = sweep.next(&RANGES, sweep.pages_to_look_at(wanted), most, count);
         let stretch = stretch.expect("counted");
         let starts = stretch.blocks.iter().map(|block| block.range.0 / MIB);
         (starts.collect(), stretch.whole)
@@ -173,10 +180,10 @@ mod tests {
             (vec![0], false),
             "at most"
         );
-        sweep.learn(200, 50, 100, 6 * MIB, false);
-        assert!((sweep.share() - 0.375).abs() < 0.001, "{sweep:?}");
+        sweep.learn_from_step(200, 50, 100, 6 * MIB, false);
+        assert!((sweep.fit_share() - 0.375).abs() < 0.001, "{sweep:?}");
         assert_eq!(starts(&sweep, 100, 1 << 20), (vec![6, 16, 18], false));
-        sweep.learn(300, 300, 100, 18 * MIB, false);
+        sweep.learn_from_step(300, 300, 100, 18 * MIB, false);
         let all = (vec![18, 0, 4, 6, 16], true);
         assert_eq!(starts(&sweep, 1000, 1 << 20), all, "all of it, once");
     }
@@ -193,12 +200,12 @@ mod tests {
     #[test]
     fn once_round_for_nothing_is_enough() {
         let mut sweep = Sweep::default();
-        sweep.learn(250, 1, 50, 0, false);
+        sweep.learn_from_step(250, 1, 50, 0, false);
         assert!(!sweep.is_fruitless());
-        sweep.learn(250, 1, 50, 0, true);
+        sweep.learn_from_step(250, 1, 50, 0, true);
         assert!(sweep.is_fruitless());
-        sweep.learn(300, 20, 50, 0, false);
-        sweep.learn(300, 20, 50, 0, true);
+        sweep.learn_from_step(300, 20, 50, 0, false);
+        sweep.learn_from_step(300, 20, 50, 0, true);
         assert!(!sweep.is_fruitless(), "there is something again");
     }
 }

@@ -29,7 +29,7 @@
 
 /// Looks of a sample at a cgroup's pages in one tier.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct TierSample {
     /// The part that was not touched in a time, and its variance.
     r: f64,
     r_doubt: f64,
@@ -49,10 +49,10 @@ pub struct Part {
     pub doubt: f64,
 }
 
-impl Look {
+impl TierSample {
     /// Of `looked` pages `soon` were touched in a time, `later` in `ratio` times that. Nothing if
     /// none was looked at, or the second time was not clearly the longer one.
-    pub fn new(looked: u64, soon: u64, later: u64, ratio: f64) -> Option<Look> {
+    pub fn new(looked: u64, soon: u64, later: u64, ratio: f64) -> Option<TierSample> {
         let part = |touched: u64| {
             // Half a page more each way: a sample in which all are touched does not say that all
             // pages are.
@@ -60,7 +60,7 @@ impl Look {
             (part, part * (1.0 - part) / looked as f64)
         };
         let ((r, r_doubt), (s, s_doubt)) = (part(soon), part(later));
-        (looked > 0 && ratio >= 2.0).then_some(Look {
+        (looked > 0 && ratio >= 2.0).then_some(TierSample {
             r,
             r_doubt,
             s,
@@ -70,7 +70,7 @@ impl Look {
     }
 
     /// The part that was touched in a time.
-    pub fn touched(self) -> f64 {
+    pub fn touched_part(self) -> f64 {
         1.0 - self.r
     }
 
@@ -87,7 +87,7 @@ impl Look {
 
     /// The part that is hotter than the cold pages of the tier above, if that was looked at, or
     /// than untouched pages.
-    pub fn excess(self, above: Option<Look>) -> Part {
+    pub fn excess_above(self, above: Option<TierSample>) -> Part {
         let q = self.q();
         let (b, b_doubt) = above.map_or((0.0, 0.0), |above| {
             // Hot ones that are not touched each time make the others seem warmer than they are.
@@ -114,15 +114,16 @@ mod tests {
 
     /// A million pages of which `always` (of a thousand) are touched always, the others in a time
     /// with a chance of `chance` thousandths.
-    fn look(always: u64, chance: u64) -> Look {
+    fn look(always: u64, chance: u64) -> TierSample {
         let missed = 1.0 - chance as f64 / 1000.0;
         let others = (1000 - always) as f64 * 1000.0;
         let touched = |missed: f64| 1_000_000 - (others * missed) as u64;
-        Look::new(1_000_000, touched(missed), touched(missed.powi(4)), 4.0).expect("some pages")
+        TierSample::new(1_000_000, touched(missed), touched(missed.powi(4)), 4.0)
+            .expect("some pages")
     }
 
-    fn excess(below: Look, above: Look) -> f64 {
-        (below.excess(Some(above)).of * 1000.0).round()
+    fn excess(below: TierSample, above: TierSample) -> f64 {
+        (below.excess_above(Some(above)).of * 1000.0).round()
     }
 
     #[test]
@@ -151,20 +152,24 @@ mod tests {
     fn how_much_longer_the_second_time_was_counts() {
         // Every 1.8 seconds, in 0.6 and 1.7 seconds.
         let touched = |time: f64| 1_000_000 - (1e6 * (-time / 1.8).exp()) as u64;
-        let look = |ratio| Look::new(1_000_000, touched(0.6), touched(1.7), ratio).expect("pages");
+        let look =
+            |ratio| TierSample::new(1_000_000, touched(0.6), touched(1.7), ratio).expect("pages");
         assert_eq!(excess(look(1.7 / 0.6), look(1.7 / 0.6)), 0.0);
-        assert!(look(4.0).excess(None).of > look(1.7 / 0.6).excess(None).of + 0.05);
+        assert!(look(4.0).excess_above(None).of > look(1.7 / 0.6).excess_above(None).of + 0.05);
     }
 
     #[test]
     fn what_is_always_touched_above_leaves_nothing_to_give() {
-        let in_turn = Look::new(1000, 280, 1000, 4.0).expect("some pages");
-        assert!(in_turn.excess(Some(in_turn)).of < 0.01);
-        let all = Look::new(1000, 1000, 1000, 4.0).expect("some pages");
-        assert!(all.excess(Some(all)).of <= 1.0);
-        assert!(Look::new(0, 0, 0, 4.0).is_none());
-        assert!(Look::new(9, 1, 1, 1.5).is_none(), "hardly longer");
-        assert!(Look::new(9, 1, 1, f64::NAN).is_none(), "no time at all");
+        let in_turn = TierSample::new(1000, 280, 1000, 4.0).expect("some pages");
+        assert!(in_turn.excess_above(Some(in_turn)).of < 0.01);
+        let all = TierSample::new(1000, 1000, 1000, 4.0).expect("some pages");
+        assert!(all.excess_above(Some(all)).of <= 1.0);
+        assert!(TierSample::new(0, 0, 0, 4.0).is_none());
+        assert!(TierSample::new(9, 1, 1, 1.5).is_none(), "hardly longer");
+        assert!(
+            TierSample::new(9, 1, 1, f64::NAN).is_none(),
+            "no time at all"
+        );
     }
 
     #[test]
@@ -179,13 +184,13 @@ mod tests {
         };
         let mut sample = |touched: f64, warm: f64| {
             let mut count = |part: f64| (0..1500).filter(|_| below(part)).count() as u64;
-            Look::new(1500, count(touched), count(warm), 4.0).expect("some pages")
+            TierSample::new(1500, count(touched), count(warm), 4.0).expect("some pages")
         };
         // 10 % always, the others every five seconds; above, 70 %.
         let mut all = Vec::new();
         for _ in 0..2000 {
             let above = sample(1.0 - 0.3 * 0.905, 1.0 - 0.3 * 0.6708);
-            let part = sample(1.0 - 0.9 * 0.905, 1.0 - 0.9 * 0.6708).excess(Some(above));
+            let part = sample(1.0 - 0.9 * 0.905, 1.0 - 0.9 * 0.6708).excess_above(Some(above));
             all.push((part.of, part.doubt));
         }
         let mean = |of: &dyn Fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / 2000.0;

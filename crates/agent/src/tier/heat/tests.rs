@@ -55,7 +55,7 @@ fn moved(moved: u64) -> Outcome {
 /// What the plan is told of it.
 fn told(heats: &mut Heats, reading: &Reading) -> Group {
     let mut groups = [reading.group];
-    heats.tell(std::slice::from_ref(reading), &mut groups);
+    heats.inform_plan(std::slice::from_ref(reading), &mut groups);
     groups[0]
 }
 
@@ -63,12 +63,12 @@ fn told(heats: &mut Heats, reading: &Reading) -> Group {
 /// goes on.
 fn goes_on(heats: &mut Heats, after: u64) -> bool {
     let read = reading([80_000, 20_000]);
-    heats.learn(vec![heat([50, 40])]);
+    heats.add_sample(vec![heat([50, 40])]);
     assert_eq!(told(heats, &read).hot[..2], [40_000, 8_000]);
-    heats.begin(&read.directory);
-    heats.note(&change(Way::Down, true), &moved(6_000));
-    heats.note(&change(Way::Up, true), &moved(6_000));
-    heats.learn(vec![heat([50, after])]);
+    heats.begin_trial(&read.directory);
+    heats.note_outcome(&change(Way::Down, true), &moved(6_000));
+    heats.note_outcome(&change(Way::Up, true), &moved(6_000));
+    heats.add_sample(vec![heat([50, after])]);
     told(heats, &read).heat_known == HEAT_GUESSED
 }
 
@@ -79,7 +79,7 @@ fn what_changes_nothing_is_not_tried_for_ever() {
     assert!(!goes_on(&mut heats, 39));
     // Much more is hot down there than there was.
     let read = reading([80_000, 20_000]);
-    heats.learn(vec![heat([50, 90])]);
+    heats.add_sample(vec![heat([50, 90])]);
     assert_eq!(told(&mut heats, &read).heat_known, HEAT_GUESSED);
 }
 
@@ -89,19 +89,19 @@ fn what_may_be_chance_is_no_success_yet() {
     let read = reading([80_000, 24_000]);
     // 10 % of 24,000, give or take 260.
     let sample = |hot| touched(1_500, [0, hot], [0, hot]);
-    heats.learn(vec![sample(150)]);
+    heats.add_sample(vec![sample(150)]);
     told(&mut heats, &read);
-    heats.begin(&read.directory);
-    heats.note(&change(Way::Up, true), &moved(1_000));
-    heats.learn(vec![sample(128)]);
+    heats.begin_trial(&read.directory);
+    heats.note_outcome(&change(Way::Up, true), &moved(1_000));
+    heats.add_sample(vec![sample(128)]);
     // 350 fewer for 1,000: more than an eighth, but two samples differ by 360 as a rule.
     assert_eq!(told(&mut heats, &read).heat_known, HEAT_GUESSED);
     assert!(heats.0[&read.directory].trial.is_some(), "not judged");
     // What comes up to fill a budget is compared like the rest.
-    heats.note(&change(Way::Up, false), &moved(5_000));
+    heats.note_outcome(&change(Way::Up, false), &moved(5_000));
     told(&mut heats, &read);
     assert!(heats.0[&read.directory].trial.is_some(), "no sample yet");
-    heats.learn(vec![sample(130)]);
+    heats.add_sample(vec![sample(130)]);
     assert_ne!(told(&mut heats, &read).heat_known, HEAT_GUESSED, "in vain");
 }
 
@@ -123,13 +123,13 @@ fn worth(percent: u64) -> usize {
     let read = reading([65_000, 24_000]);
     let mut trial = || {
         let (mut heats, mut below) = (Heats::default(), 2_400);
-        heats.learn(vec![sample(below)]);
+        heats.add_sample(vec![sample(below)]);
         told(&mut heats, &read);
-        heats.begin(&read.directory);
+        heats.begin_trial(&read.directory);
         while heats.0[&read.directory].trial.is_some() {
-            heats.note(&change(Way::Up, true), &moved(600));
+            heats.note_outcome(&change(Way::Up, true), &moved(600));
             below -= (600 * percent / 100).min(below);
-            heats.learn(vec![sample(below)]);
+            heats.add_sample(vec![sample(below)]);
             told(&mut heats, &read);
         }
         heats.0[&read.directory].vain == 0
@@ -149,12 +149,12 @@ fn chance_seldom_keeps_pages_changing_places() {
 fn goes_on_beside(lost: u64) -> bool {
     let mut heats = Heats::default();
     let read = reading([80_000, 20_000]);
-    heats.learn(vec![heat([50, 40])]);
+    heats.add_sample(vec![heat([50, 40])]);
     told(&mut heats, &read);
-    heats.begin(&read.directory);
-    heats.note(&change(Way::Up, true), &moved(6_000));
-    heats.note(&change(Way::Down, false), &moved(lost));
-    heats.learn(vec![heat([50, 40])]);
+    heats.begin_trial(&read.directory);
+    heats.note_outcome(&change(Way::Up, true), &moved(6_000));
+    heats.note_outcome(&change(Way::Down, false), &moved(lost));
+    heats.add_sample(vec![heat([50, 40])]);
     told(&mut heats, &read).heat_known == HEAT_GUESSED
 }
 
@@ -170,14 +170,14 @@ fn memory_that_is_read_evenly_stays_where_it_is() {
     let read = reading([80_000, 20_000]);
     // Each page every 1.8 seconds: 24 % in half a second, 67 % in two.
     let evenly = |looked| touched(looked, [looked * 24 / 100; 2], [looked * 67 / 100; 2]);
-    heats.learn(vec![evenly(5_000)]);
+    heats.add_sample(vec![evenly(5_000)]);
     assert_ne!(told(&mut heats, &read).heat_known, HEAT_GUESSED);
     // As many in half a second, but the same ones all the time.
-    heats.learn(vec![touched(5_000, [1_200; 2], [1_200; 2])]);
+    heats.add_sample(vec![touched(5_000, [1_200; 2], [1_200; 2])]);
     let group = told(&mut heats, &read);
     assert_eq!((group.heat_known, group.hot[1]), (HEAT_GUESSED, 4_801));
     // Of few pages it cannot be told.
-    heats.learn(vec![touched(5, [0, 1], [0, 1])]);
+    heats.add_sample(vec![touched(5, [0, 1], [0, 1])]);
     assert_ne!(told(&mut heats, &read).heat_known, HEAT_GUESSED);
 }
 
@@ -185,33 +185,38 @@ fn memory_that_is_read_evenly_stays_where_it_is() {
 fn heat_is_wanted_of_who_has_pages_in_two_tiers() {
     let mut heats = Heats::default();
     let one = reading([80_000, 20]);
-    assert_eq!(heats.wanted(&[one], &[]), []);
+    assert_eq!(heats.due_cgroups(&[one], &[]), []);
     let two = [reading([80_000, 20_000])];
-    assert_eq!(heats.wanted(&two, &[]).len(), 1);
-    heats.learn(vec![heat([50, 40])]);
-    assert_eq!(heats.wanted(&two, &[]), [], "just told");
+    assert_eq!(heats.due_cgroups(&two, &[]).len(), 1);
+    heats.add_sample(vec![heat([50, 40])]);
+    assert_eq!(heats.due_cgroups(&two, &[]), [], "just told");
     let other = [Reading {
         directory: "/proc".into(),
         ..reading([80_000, 20_000])
     }];
-    assert_eq!(heats.wanted(&other, &[]).len(), 1, "not known");
+    assert_eq!(heats.due_cgroups(&other, &[]).len(), 1, "not known");
 }
 
 #[test]
 fn it_is_wanted_again_when_pages_have_changed_places_and_not_on_the_way_to_a_budget() {
     let mut heats = Heats::default();
     let two = [reading([80_000, 20_000])];
-    heats.learn(vec![heat([50, 40])]);
+    heats.add_sample(vec![heat([50, 40])]);
     let exchange = change(Way::Up, true);
-    assert_eq!(heats.wanted(&two, std::slice::from_ref(&exchange)).len(), 1);
-    heats.note(&exchange, &moved(100));
+    assert_eq!(
+        heats
+            .due_cgroups(&two, std::slice::from_ref(&exchange))
+            .len(),
+        1
+    );
+    heats.note_outcome(&exchange, &moved(100));
     assert_eq!(told(&mut heats, &two[0]).heat_known, HEAT_GUESSED);
     let down = change(Way::Down, false);
-    assert_eq!(heats.wanted(&two, std::slice::from_ref(&down)), []);
-    heats.note(&down, &moved(100));
+    assert_eq!(heats.due_cgroups(&two, std::slice::from_ref(&down)), []);
+    heats.note_outcome(&down, &moved(100));
     assert_ne!(told(&mut heats, &two[0]).heat_known, HEAT_GUESSED, "old");
     assert_eq!(
-        heats.wanted(&two, &[]).len(),
+        heats.due_cgroups(&two, &[]).len(),
         1,
         "there is nothing else to do"
     );

@@ -105,7 +105,7 @@ fn status_shows_who_has_what() {
     let mut stuck = cgroup("/b", [1 << 20, 0], None);
     stuck.shared_pages = 12;
     stuck.problem = Some("no room".into());
-    let agent = Status {
+    let agent = BalancerStatus {
         engine: Some("damon".into()),
         why: "it is the best".into(),
         lend: true,
@@ -115,7 +115,7 @@ fn status_shows_who_has_what() {
             stuck,
             cgroup("/empty", [0, 0], None),
         ],
-        ..Status::default()
+        ..BalancerStatus::default()
     };
     let expected = "\
 tiers are on: 0-1;2 (nodes, fastest first)
