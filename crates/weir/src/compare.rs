@@ -52,7 +52,7 @@ pub struct Args {
     scenario: PathBuf,
 }
 
-/// What is compared, of jobs and of the host.
+/// Metrics that are compared, of jobs and of the host.
 const JOB: &[&str] = &[
     "iops",
     "clat_p50_ns",

@@ -16,7 +16,7 @@ const STORE_NS: u64 = 400;
 const READ_NS: u64 = 880;
 /// Each 31st write of 4 KiB to a page that is not in the cache takes 24.7 us instead of 10.8.
 const REFILL_NS: u64 = 13_900;
-/// What a write of 4 KiB takes longer, 10.8 us, each time its task has slept.
+/// Time by which a write of 4 KiB takes longer, 10.8 us, each time its task has slept.
 const WAKE_NS: u64 = 3_700;
 /// A look at /proc/vmstat and at two cgroups: 341 us in arm stock, 472 in arm weir (the sampling
 /// thread's schedstat).

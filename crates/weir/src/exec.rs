@@ -119,7 +119,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     boot(&request)
 }
 
-/// What a guest lacks of an installed host: a cgroup, and the module in its place.
+/// Commands that make of a guest an installed host: a cgroup, and the module in its place.
 const INSTALL: &str = "mkdir -p /sys/fs/cgroup/doctor /lib/modules/$(uname -r)/updates\n\
     [ ! -e /weir.ko ] || cp /weir.ko /lib/modules/$(uname -r)/updates/\n";
 

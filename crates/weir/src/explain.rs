@@ -39,7 +39,8 @@ pub struct Args {
     json: bool,
 }
 
-/// How long to look, in milliseconds: in no time nothing stalls, which would be told as a verdict.
+/// Parses the time to look, in milliseconds: in no time nothing stalls, which would be told as a
+/// verdict.
 pub fn window(text: &str) -> Result<u64, String> {
     match config::units::milliseconds(text)? {
         0 => Err("expected a duration above 0, as in 30s".into()),
@@ -100,7 +101,7 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Whether weir's module is installed for the running kernel.
+/// Returns whether weir's module is installed for the running kernel.
 pub fn installed_module() -> Result<bool> {
     Ok(System::here()?.installed_module().is_some())
 }

@@ -46,7 +46,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Where the record is in the source tree.
+/// The record's path in the source tree.
 const RECORD: &str = "docs/kernels.tsv";
 
 /// Runs the subcommand.

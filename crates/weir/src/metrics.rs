@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where alone the metric is measured.
+/// Hosts, arms and executors that alone measure the metric.
 fn only(row: &Metric) -> Vec<&'static str> {
     [
         (row.tiered, "hosts with tiers"),

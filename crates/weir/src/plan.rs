@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(plan.report.verdict.exit_status()))
 }
 
-/// What keeps the knobs.
+/// The program that keeps the knobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// The module keeps them.
@@ -143,14 +143,14 @@ fn knobs(named: &[String], mode: Mode, scenario: &Scenario, limit: u64) -> Resul
     Ok(knobs)
 }
 
-/// What was found.
+/// A plan that was found.
 struct Plan {
     mode: Mode,
     knobs: Vec<Knob>,
     point: Point,
     /// The scenario with the knobs at that point.
     scenario: Scenario,
-    /// What to type to have that.
+    /// The commands to type to have that.
     commands: Vec<String>,
     report: Report,
     runs: usize,

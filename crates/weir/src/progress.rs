@@ -12,7 +12,7 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How the runs of a request are shown on stderr.
+/// Shows the runs of a request on stderr.
 pub fn shown(request: &Request) -> Box<dyn Progress> {
     if std::io::stderr().is_terminal() {
         Box::new(Spinners::new(request.arms, request.repeat))
@@ -62,7 +62,8 @@ impl Progress for Lines {
     }
 }
 
-/// When everything will be over, as far as one can tell; nothing while that is unknown.
+/// The time at which everything will be over, as far as one can tell; nothing while that is
+/// unknown.
 type End = Arc<Mutex<Option<Instant>>>;
 
 /// A line per arm that renews itself.

@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is read is not written over, nor what was just written.
+/// Refuses to write over what is read, or over what was just written.
 fn are_apart(args: &Args) -> Result<()> {
     let is_same = |one: &Path, other: &Path| {
         one == other

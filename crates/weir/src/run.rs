@@ -163,7 +163,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(report.verdict.exit_status()))
 }
 
-/// What the clock of a run counts, as reports name it.
+/// The clock of a run, as reports name it.
 pub fn clock(count_instructions: bool) -> &'static str {
     match count_instructions {
         true => "instructions",

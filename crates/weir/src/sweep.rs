@@ -124,7 +124,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How far it is, on a terminal.
+/// A bar for the runs that are done, on a terminal.
 fn progress(runs: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{pos} of {len} {wide_bar} {eta} left");
     ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))

@@ -17,7 +17,7 @@ use twin::Watch;
 
 /// Between two reports of how far a run is.
 const TELL: Duration = Duration::from_millis(500);
-/// What stands for `uname -r`.
+/// Name that stands in for `uname -r`.
 const KERNEL: &str = "twin of 6.12";
 
 /// The twin as a place where scenarios run.
@@ -87,13 +87,13 @@ impl Executor for Twin {
     }
 }
 
-/// What the model refuses.
+/// Refusals of the model, as the executor has them.
 pub fn of_model(refusals: Vec<twin::Refusal>) -> Vec<Refusal> {
     let refusals = refusals.into_iter();
     refusals.map(|(key, what)| Refusal { key, what }).collect()
 }
 
-/// What it took. Beside the results, which are the same every time: this is not.
+/// Notes the cost of the runs. Beside the results, which are the same every time: this is not.
 fn note_cost(events: u64) -> Result<()> {
     let used = getrusage(UsageWho::RUSAGE_SELF)?;
     let (user, system) = (used.user_time(), used.system_time());

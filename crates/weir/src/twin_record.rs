@@ -71,7 +71,7 @@ fn samples(phase: &Watched) -> Samples {
     }
 }
 
-/// What a recording says at its end.
+/// The observation that a recording has at its end.
 fn end(scenario: &Scenario, phase: &Watched) -> Observation {
     let running: Vec<&str> = scenario
         .phases

@@ -49,11 +49,11 @@ pub struct UnloadArgs {
     json: bool,
 }
 
-/// What became of it, for people and programs.
+/// Outcome of loading or unloading, for people and programs.
 struct Outcome {
     done: bool,
     message: String,
-    /// What the module wrote to the kernel log.
+    /// Lines that the module wrote to the kernel log.
     log: Vec<String>,
 }
 
@@ -165,7 +165,7 @@ fn state(system: &System) -> String {
         .unwrap_or_else(|| "unknown".into())
 }
 
-/// What the kernel command line says about the module.
+/// The module's parameters on the kernel command line.
 fn from_command_line(line: &str) -> Vec<String> {
     line.split_whitespace()
         .filter_map(|word| word.strip_prefix("weir."))

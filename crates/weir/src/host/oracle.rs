@@ -16,13 +16,13 @@ use policy::needs::{self, Fit, Kind, Need};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What to do about what BTF does not tell.
+/// Remedy for a layout that BTF does not tell.
 const NAME_IMAGE: &str =
     "name the kernel's vmlinuz or its package instead, or its config-RELEASE and System.map too";
 
 /// A function of dynamic ftrace.
 const FTRACE: &str = "ftrace_set_filter_ip";
-/// What to do about a kernel without it.
+/// Remedy for a kernel without it.
 const TAKE_FTRACE: &str = "take a kernel built with CONFIG_DYNAMIC_FTRACE";
 
 /// The kernel's release, or `of unknown release`, and what was found.
@@ -78,7 +78,7 @@ impl Kernel<'_> {
     }
 }
 
-/// What is found of the kernel, requirement by requirement.
+/// Judges the kernel, requirement by requirement.
 pub(crate) fn judge(file: &KernelFile) -> Vec<Check> {
     let kernel = Kernel {
         image: file.image.as_ref(),
@@ -175,7 +175,7 @@ fn layout(needs: &[Need]) -> Vec<Check> {
     ]
 }
 
-/// What is wrong, in the module's words (`kmod/layout.c`).
+/// The misfit, in the module's words (`kmod/layout.c`).
 fn misfit(need: &Need) -> String {
     let Need {
         name,

@@ -16,10 +16,10 @@ use std::path::Path;
 pub(super) use cgroups::{BLK_CGROUP, MEMCG};
 pub(super) use hooks::{REGS, ftrace_arguments, names, sites};
 
-/// What to do about a kernel that lacks what weir was made for.
+/// Remedy for a kernel that lacks what weir was made for.
 pub(super) const REPORT: &str = "boot another kernel, docs/support.md has tested ones, and report this one with its configuration";
 
-/// What became of a requirement, or of all.
+/// Verdict on a requirement, or on all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
     Ok,
     /// The kernel does not meet it.
     Fail,
-    /// Whether the kernel meets it cannot be seen.
+    /// It cannot be seen whether the kernel meets it.
     Unknown,
 }
 
@@ -36,11 +36,11 @@ pub(crate) enum Verdict {
 pub(crate) struct Check {
     /// Name, in a word or two.
     pub name: &'static str,
-    /// Whether it is met.
+    /// The verdict on it.
     pub verdict: Verdict,
-    /// What was seen.
+    /// The observation that the verdict is from.
     pub seen: String,
-    /// What to do about it; empty when it is fine.
+    /// The remedy; empty when it is fine.
     pub remedy: String,
 }
 
@@ -171,7 +171,7 @@ fn forbidden(name: &'static str, system: &System, file: &str, why: Errno) -> Che
     )
 }
 
-/// How far the kernel is locked down, `none` if not at all.
+/// The mode in which the kernel is locked down, `none` if it is not.
 fn lockdown(system: &System) -> String {
     let modes = system
         .text("sys/kernel/security/lockdown")

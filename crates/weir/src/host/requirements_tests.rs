@@ -269,7 +269,7 @@ fn who_is_not_root_is_told_that_something_may_be_hidden() {
     assert_eq!(sum_up(&examine(&system)), Verdict::Unknown);
 }
 
-/// What is said of a check on a healthy machine after these files are written, or removed.
+/// The result of a check on a healthy machine after these files are written, or removed.
 fn said(name: &str, files: &[(&str, Option<&str>)]) -> (Verdict, String, String) {
     let dir = healthy();
     for (path, text) in files {

@@ -17,11 +17,11 @@ pub struct System {
     pub release: String,
     /// Its architecture (`uname -m`).
     pub machine: String,
-    /// Whether the asker is root.
+    /// `true` if the asker is root.
     pub is_root: bool,
 }
 
-/// Whether a file could be read, and if not, whether that says that it is not there.
+/// Text of a file, or the reason why it could not be read: it is not there, or cannot be seen.
 pub enum Content {
     /// Text of the file.
     Text(String),
@@ -55,12 +55,12 @@ impl System {
         }
     }
 
-    /// Where `path` (relative to `/`) really is.
+    /// The full path of `path`, which is relative to `/`.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
     }
 
-    /// Whether something is at `path`.
+    /// Returns whether something is at `path`.
     pub fn has(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }

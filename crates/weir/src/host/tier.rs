@@ -141,7 +141,7 @@ fn kernels(system: &System) -> Result<String> {
     }
 }
 
-/// What is in effect after a switch.
+/// Describes the tiers that are in effect after a switch.
 fn told(system: &System) -> String {
     match system.text(TIERS).filter(|tiers| !tiers.is_empty()) {
         Some(tiers) => format!(

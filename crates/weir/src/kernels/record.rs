@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 const HEAD: &str = "release\tarchitecture\tpackage\tversion\tsuites\tverdict\twhy\tasked";
 const FIELDS: usize = 8;
 
-/// What weir needs, as the policy says it.
+/// Sources of the policy that say what weir needs.
 const NEEDS: [&str; 2] = [
     include_str!("../../../../policy/needs.c"),
     include_str!("../../../../policy/needs.h"),
@@ -41,11 +41,11 @@ pub struct Asked {
     asked: String,
 }
 
-/// What the oracle says of a kernel in few words, for a list of kernels.
+/// The oracle's opinion of a kernel in few words, for a list of kernels.
 pub struct Opinion {
     /// `loads`, `refused`, or `untold`: nothing is in the way, but not all can be seen.
     verdict: &'static str,
-    /// What is in the way, or what cannot be seen.
+    /// The requirements that are not met, or that cannot be seen.
     why: String,
 }
 
@@ -71,7 +71,7 @@ impl Opinion {
 }
 
 impl Asked {
-    /// What was said of a kernel just now.
+    /// A line for the opinion of a kernel, as of now.
     pub fn new(one: &InArchive, opinion: Opinion) -> Asked {
         Asked {
             release: one.release.clone(),

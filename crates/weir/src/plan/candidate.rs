@@ -116,7 +116,7 @@ fn writers_beside<'a>(scenario: &'a Scenario, waits: &[&Job]) -> Vec<&'a str> {
     cgroups
 }
 
-/// Whether a fio job's pattern is `way` or the same at random.
+/// Returns whether a fio job's pattern is `way` or the same at random.
 fn is(job: &Job, way: &str) -> bool {
     let pattern = job.fio.get("rw").or_else(|| job.fio.get("readwrite"));
     pattern.is_some_and(|pattern| pattern.trim_start_matches("rand") == way)

@@ -27,7 +27,7 @@ const MEMORY: [&str; 2] = ["memory.high", "memory.max"];
 const CGROUPS: &str = "/sys/fs/cgroup";
 const PARAMETERS: &str = "/sys/module/weir/parameters";
 
-/// What a knob holds.
+/// Kind of value that a knob holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// One of a cgroup's files about dirty pages.
@@ -39,31 +39,31 @@ enum Kind {
     },
     /// The host's `tier_ratio`, or a cgroup's own.
     Tier {
-        /// What it is without a plan, in percent: the first tier's part of all memory.
+        /// Its value without a plan, in percent: the first tier's part of all memory.
         is: u64,
-        /// What the file or parameter holds then.
+        /// The value that the file or parameter holds then.
         unset: u64,
     },
     /// `memory.high` or `memory.max`, which stock kernels have.
     Memory {
-        /// What it is without a plan, in bytes.
+        /// Its value without a plan, in bytes.
         is: u64,
     },
     /// The host's limit, to be raised or lowered from what it is.
     Limit {
-        /// What it is without a plan, in bytes.
+        /// Its value without a plan, in bytes.
         is: u64,
         /// It is searched upwards.
         raise: bool,
     },
 }
 
-/// What ranges follow where none is given.
+/// Figures of the host that ranges follow if none is given.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     /// The host's dirty limit, in bytes.
     limit: u64,
-    /// What the slowest disk concerned writes, in bytes per second.
+    /// Bytes per second that the slowest disk concerned writes.
     rate: u64,
     /// The host's memory, in bytes.
     memory: u64,
@@ -80,7 +80,7 @@ pub struct Knob {
     kind: Kind,
     /// Values to search, weakest first.
     pub scale: Scale,
-    /// What the strongest value is, for people; empty if the range was given.
+    /// The strongest value, described for people; empty if the range was given.
     end: &'static str,
 }
 
@@ -187,12 +187,12 @@ impl Knob {
         })
     }
 
-    /// Whether it is what flushers may have under writeback.
+    /// Returns whether it is what flushers may have under writeback.
     pub fn is_window(&self) -> bool {
         self.kind == Kind::File(File::WritebackBytes)
     }
 
-    /// Which values are searched, and why none beyond.
+    /// The values that are searched, and why none beyond.
     pub fn searched(&self) -> String {
         let last = self.scale.last();
         let end = match self.end {
@@ -253,7 +253,7 @@ impl Knob {
         }
     }
 
-    /// What people call it.
+    /// The knob's name, for people.
     pub fn name(&self) -> String {
         match &self.cgroup {
             Some(path) => format!("{path}/{}", self.file),
@@ -293,7 +293,8 @@ impl Kind {
         }
     }
 
-    /// Where nothing is said: what makes a difference, on a host with such a limit and such disks.
+    /// The range if none is given: values that make a difference, on a host with such a limit and
+    /// such disks.
     fn usual(self, host: &Extent) -> (u64, u64) {
         let limit = host.limit.max(1 << 20);
         let tightest = host.rate / TIGHTEST;
@@ -332,7 +333,7 @@ impl Kind {
         }
     }
 
-    /// What the strongest of the usual values is.
+    /// The strongest of the usual values, described for people.
     fn end(self, host: &Extent, strongest: u64) -> &'static str {
         let ceils = matches!(
             self,
@@ -432,7 +433,7 @@ impl Kind {
     }
 }
 
-/// Whether seconds of drain lower the host's limit.
+/// Returns whether seconds of drain lower the host's limit.
 fn tightens(scenario: &Scenario) -> bool {
     let text = scenario.host.weir.get("drain_tighten");
     text.is_some_and(|text| text.parse() != Ok(0))
@@ -445,7 +446,7 @@ fn by_capacity(scenario: &Scenario) -> u64 {
     (u128::from(first) * 100 / u128::from(sizes.sum::<u64>().max(1))) as u64
 }
 
-/// What a cgroup without a ratio of its own has.
+/// The ratio of a cgroup without one of its own.
 fn host_tier_ratio(scenario: &Scenario) -> u64 {
     let text = scenario.host.weir.get(TIER_RATIO);
     let ratio = text.and_then(|text| text.parse().ok());
@@ -461,8 +462,8 @@ fn memory_limit(scenario: &Scenario, path: &str, file: &str) -> u64 {
     bytes.unwrap_or(UNLIMITED)
 }
 
-/// What the slowest disk writes that jobs at or below `cgroup` have files on; of all disks if none
-/// has any, or for the whole host.
+/// Bytes per second of the slowest disk that jobs at or below `cgroup` have files on; of all disks
+/// if none has any, or for the whole host.
 fn rate(scenario: &Scenario, cgroup: Option<&str>) -> u64 {
     let is_within = |job: &&Job| match (cgroup, &job.cgroup) {
         (None, _) => true,
@@ -483,7 +484,8 @@ fn rate(scenario: &Scenario, cgroup: Option<&str>) -> u64 {
     slowest.unwrap_or(UNLIMITED)
 }
 
-/// What an operator types to have what arm `weir` of `scenario` has; `before` is as the file has it.
+/// The commands by which an operator has what arm `weir` of `scenario` has; `before` is as the file
+/// has it.
 pub fn commands(scenario: &Scenario, before: &Scenario) -> Vec<String> {
     let mut lines = Vec::new();
     if sets_knobs(scenario) {
@@ -513,7 +515,7 @@ pub fn commands(scenario: &Scenario, before: &Scenario) -> Vec<String> {
     lines
 }
 
-/// Whether the scenario needs the module.
+/// Returns whether the scenario needs the module.
 pub fn sets_knobs(scenario: &Scenario) -> bool {
     let mut phases = scenario.phases.iter();
     !scenario.host.weir.is_empty()

@@ -33,7 +33,7 @@ pub type Point = Vec<u64>;
 /// The values of a knob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// When it is off.
+    /// The value with which it is off.
     pub off: u64,
     /// The weakest value, step 1.
     pub weakest: u64,
@@ -96,7 +96,7 @@ impl Scale {
         steps
     }
 
-    /// Whether a step in between would tell more than a sixteenth.
+    /// Returns whether a step in between would tell more than a sixteenth.
     fn tells(&self, weaker: u64, stronger: u64) -> bool {
         let (less, more) = (self.value(weaker), self.value(stronger));
         stronger - weaker > 1 && (weaker == 0 || less.abs_diff(more) > less.max(more) / 16)
@@ -108,17 +108,17 @@ impl Scale {
 pub struct Trial<T> {
     /// By how much it misses; 0 if by nothing.
     pub miss: f64,
-    /// What else there is to say.
+    /// Whatever else there is to say.
     pub what: T,
 }
 
 /// Tries several points at once.
 pub type Measure<'a, T> = dyn Fn(&[Point]) -> Result<Vec<Trial<T>>> + 'a;
 
-/// Whether, by these trials, no values can help.
+/// Tells whether, by these trials, no values can help.
 pub type Hopeless<'a, T> = dyn Fn(&BTreeMap<Point, Trial<T>>) -> bool + 'a;
 
-/// What has been tried.
+/// A search over the knobs' scales, with all trials so far.
 pub struct Search<'a, T> {
     scales: &'a [Scale],
     measure: &'a Measure<'a, T>,

@@ -14,14 +14,14 @@ use scenario::model::{Arm, Cgroup, Expect, Op, Scenario};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// How old the kernel's counts are while the agent reads them.
+/// Age of the kernel's counts while the agent reads them.
 const COUNTS_NS: u64 = 20_000_000;
 /// More than any disk does: scenarios take no larger sizes.
 const WBPS_MAX: u64 = 1 << 50;
 /// A figure that the module changes by less than this part is none that it gains by.
 const GAIN: f64 = 0.1;
 
-/// What one figure is on stock, in stock mode, and with the module.
+/// One figure on stock, in stock mode, and with the module.
 pub struct Kept {
     /// Its full name, in arm weir.
     metric: String,
@@ -166,7 +166,7 @@ pub fn policy(scenario: &Scenario, before: &Scenario) -> Vec<String> {
     lines
 }
 
-/// What each plan has of the figures that expectations are about and the module changes as they ask.
+/// The figures of each plan that expectations are about and the module changes as they ask.
 pub fn kept(scenario: &Scenario, module: &Plan, without: &Plan) -> Vec<Kept> {
     let mut all: Vec<Kept> = Vec::new();
     for expect in &scenario.expects {

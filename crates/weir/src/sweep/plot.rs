@@ -17,7 +17,7 @@ use std::path::Path;
 pub struct Panel {
     /// Its full name.
     pub name: String,
-    /// What it counts.
+    /// The figure's unit.
     pub unit: Unit,
     /// By combination, if it was measured.
     pub points: Vec<(Vec<Setting>, Option<f64>)>,

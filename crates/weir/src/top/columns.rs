@@ -88,7 +88,7 @@ impl Column {
         kept.map(|column| column.0).collect()
     }
 
-    /// How it is laid out.
+    /// The column's layout.
     pub fn spec(self) -> Spec {
         let (_, title, width, _) = COLUMNS[self as usize];
         let kind = match self {
@@ -99,7 +99,7 @@ impl Column {
         Spec { title, width, kind }
     }
 
-    /// What the row says.
+    /// The row's text in this column.
     pub fn cell(self, row: &CgroupRow) -> String {
         match self {
             Column::Cgroup => printable(&row.cgroup),
@@ -148,7 +148,7 @@ impl Column {
     }
 }
 
-/// Whether it holds, writes, waits for and is promised nothing.
+/// Returns whether it holds, writes, waits for and is promised nothing.
 pub fn is_idle(row: &CgroupRow) -> bool {
     let shown = [
         Column::Dirty,
@@ -165,7 +165,7 @@ pub fn is_idle(row: &CgroupRow) -> bool {
         .all(|column| column.value(row).unwrap_or(0.0) == 0.0)
 }
 
-/// How the devices' table is laid out.
+/// Layout of the devices' table.
 pub fn device_specs() -> Vec<Spec> {
     let column = |title, width, kind| Spec { title, width, kind };
     let number = |title, width| column(title, width, Kind::Number);
@@ -183,7 +183,7 @@ pub fn device_specs() -> Vec<Spec> {
     ]
 }
 
-/// What a device's row says.
+/// Texts of a device's row.
 pub fn device_cells(row: &DeviceRow) -> Vec<String> {
     let bytes = |bytes: Option<u64>| size(bytes.map(|bytes| bytes as f64));
     vec![
@@ -245,7 +245,8 @@ pub fn size(bytes: Option<f64>) -> String {
     }
 }
 
-/// What a cgroup lost time to, the most first: `fsync 76.5 %, throttle 3.5 %`; empty if nothing.
+/// The kinds of waits that a cgroup lost time to, the most first: `fsync 76.5 %, throttle 3.5 %`;
+/// empty if nothing.
 pub fn lost_to(row: &CgroupRow) -> String {
     let mut parts: Vec<(&&str, &f64)> = row.lost_to.iter().collect();
     parts.sort_by(|a, b| b.1.total_cmp(a.1));

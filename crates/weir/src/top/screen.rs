@@ -11,7 +11,7 @@ use super::table::{self, keep_beginning};
 use super::view::{HELP, KEYS, View};
 use observe::interval::{CgroupRow, DeviceRow, Interval};
 
-/// What a line is, for terminals that show emphasis.
+/// Kind of a line, for terminals that show emphasis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// A row without emphasis.
@@ -36,7 +36,7 @@ const DEVICE_LINES: usize = 5;
 /// In fewer lines than this only cgroups and keys are shown.
 const SMALL: usize = 10;
 
-/// What a screen shows, and how many rows of cgroups are in sight.
+/// The lines of a screen, and the number of cgroups' rows in sight.
 pub fn whole(
     view: &View,
     interval: Option<&Interval>,

@@ -11,7 +11,7 @@ pub struct Spec {
     pub kind: Kind,
 }
 
-/// How a cell of a [`Spec`] is cut and aligned.
+/// Cut and alignment of a cell of a [`Spec`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A number, aligned right.

@@ -31,32 +31,32 @@ pub const HELP: [(&str, &str); 11] = [
     ("h  space", "hold the picture; looking goes on"),
 ];
 
-/// What the keys of `weir top` change.
+/// State of `weir top` that keys change.
 #[derive(Clone, Debug)]
 pub struct View {
     /// Time between two looks.
     pub every: Duration,
     /// Column to sort by.
     pub sort: Column,
-    /// Whether the least comes first.
+    /// `true` if the least comes first.
     pub reversed: bool,
     /// Part of a path.
     pub filter: String,
-    /// Whether keys go to the filter.
+    /// `true` while keys go to the filter.
     pub typing: bool,
-    /// Whether idle cgroups are shown.
+    /// `true` if idle cgroups are shown.
     pub all: bool,
-    /// Whether idle devices are shown.
+    /// `true` if idle devices are shown.
     pub all_devices: bool,
     /// The path of the row that is marked.
     pub marked: Option<String>,
-    /// Whether the picture stays as it is.
+    /// `true` while the picture stays as it is.
     pub held: bool,
-    /// Whether the page of help is shown.
+    /// `true` while the page of help is shown.
     pub help: bool,
 }
 
-/// What follows from a key, beyond another picture.
+/// Consequence of a key, beyond another picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Draw the picture again.
@@ -100,7 +100,7 @@ impl View {
         rows
     }
 
-    /// Where the marked row is; nothing is marked if it is not there.
+    /// Index of the marked row; nothing is marked if it is not there.
     pub fn mark(&self, rows: &[&CgroupRow]) -> Option<usize> {
         let marked = self.marked.as_ref()?;
         rows.iter().position(|row| row.cgroup == *marked)

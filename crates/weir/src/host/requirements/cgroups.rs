@@ -5,8 +5,8 @@ use super::super::system::System;
 use super::{Check, fail, has_symbol, has_word, ok, unknown};
 use knobs::Knob;
 
-/// What brings all controllers to cgroup v2. To mount it over a hierarchy of v1 would hide from
-/// container runtimes what they use.
+/// Remedy that brings all controllers to cgroup v2. To mount it over a hierarchy of v1 would hide
+/// from container runtimes what they use.
 const UNIFIED: &str =
     "boot with systemd.unified_cgroup_hierarchy=1, where there is no systemd with cgroup_no_v1=all";
 
@@ -162,7 +162,7 @@ pub(super) fn controllers(system: &System) -> Check {
     )
 }
 
-/// Whether the kernel has files of these names although the module is not loaded.
+/// Checks that the kernel has no files of these names while the module is not loaded.
 pub(super) fn own_files(system: &System) -> Check {
     const NAME: &str = "file names";
     if system.has("sys/module/weir") {

@@ -88,8 +88,8 @@ pub(super) fn ftrace(system: &System) -> Check {
     }
 }
 
-/// What an arm64 kernel has whose ftrace hands no arguments over: "arm64: ftrace: move from REGS to
-/// ARGS" (6.2) took it away.
+/// Function of an arm64 kernel whose ftrace hands no arguments over: "arm64: ftrace: move from REGS
+/// to ARGS" (6.2) took it away.
 pub(in crate::host) const REGS: &str = "ftrace_regs_caller";
 
 /// Does ftrace hand the arguments over? On x86-64 wherever there is BTF.
