@@ -36,7 +36,7 @@ pub struct Assistants {
     root: PathBuf,
     tree: Hierarchy,
     settings: Rc<RefCell<AssistSettings>>,
-    /// As they were when the thread began.
+    /// Settings as they were when the thread began.
     used: AssistSettings,
     journal: Journal,
     running: Option<Running>,

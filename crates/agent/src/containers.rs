@@ -54,7 +54,7 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// From what a runtime notes; nothing if the container is not a pod's.
+    /// Reads the pod from a runtime's notes; nothing if the container is not a pod's.
     fn from_notes(notes: &Notes) -> Option<Pod> {
         let get = |keys: [&str; 2]| keys.iter().find_map(|key| notes.get(*key).cloned());
         Some(Pod {
@@ -114,7 +114,7 @@ pub fn is_pod(notes: &Notes) -> bool {
     Pod::from_notes(notes).is_some()
 }
 
-/// As in `docker-ID.scope`, `cri-containerd-ID.scope` or `ID`.
+/// Finds the container's id in a name such as `docker-ID.scope`, `cri-containerd-ID.scope` or `ID`.
 fn id_in(name: &str) -> Option<&str> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let id = name.rsplit('-').next()?;
@@ -122,7 +122,7 @@ fn id_in(name: &str) -> Option<&str> {
     is_id.then_some(id)
 }
 
-/// All that a runtime notes of a container, on the machine with this root directory.
+/// Reads all that a runtime notes of a container, on the machine with this root directory.
 pub fn read(root: &Path, id: &str) -> Option<Notes> {
     PLACES.iter().find_map(|(directory, file)| {
         let file = File::open(root.join(directory).join(id).join(file)).ok()?;

@@ -38,7 +38,7 @@ pub struct DiskLoad {
 }
 
 impl DiskCounters {
-    /// By the disk with this name; nothing if it is gone, or does not count.
+    /// Reads the counters of the disk with this name; nothing if it is gone, or does not count.
     pub fn read(root: &Path, name: &str) -> Option<DiskCounters> {
         let file = root.join("sys/block").join(name).join("stat");
         DiskCounters::parse(&fs::read_to_string(file).ok()?)

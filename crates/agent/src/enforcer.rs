@@ -39,17 +39,17 @@ pub struct Enforcer {
 /// Sections of a policy that other controllers read.
 #[derive(Clone)]
 pub struct SharedPolicy {
-    /// Its section of tiers.
+    /// The policy's section of tiers.
     pub tier: Rc<RefCell<tier::TierSettings>>,
-    /// Its section of allocators.
+    /// The policy's section of allocators.
     pub reclaim: Rc<RefCell<reclaim::ReclaimSettings>>,
-    /// Its section of assistants of flushers.
+    /// The policy's section of assistants of flushers.
     pub assist: Rc<RefCell<assist::AssistSettings>>,
-    /// Its section of stock mode.
+    /// The policy's section of stock mode.
     pub stock: Rc<RefCell<stock::StockSettings>>,
-    /// All of it, for the part that keeps rules without the module.
+    /// The whole policy, for the part that keeps rules without the module.
     pub rules: Rc<RefCell<Rules>>,
-    /// Its objectives, in file order.
+    /// The policy's objectives, in file order.
     pub objectives: Rc<RefCell<Vec<objective::ObjectiveSettings>>>,
 }
 

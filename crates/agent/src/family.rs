@@ -228,7 +228,7 @@ impl Collector for Families {
     }
 }
 
-/// As OpenMetrics 1.0 text.
+/// Encodes the families as OpenMetrics 1.0 text.
 ///
 /// # Errors
 /// None that is known of: it is written to memory.

@@ -15,16 +15,16 @@ const LIST_EVERY: Duration = Duration::from_secs(1);
 /// Activity of one device's flushers at one look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlusherActivity {
-    /// One was on a CPU, or in line for one.
+    /// A flusher was on a CPU, or in line for one.
     pub ran: bool,
-    /// One waited: for the disk, the journal or memory.
+    /// A flusher waited: for the disk, the journal or memory.
     pub waited: bool,
 }
 
 /// Workers that may be flushers.
 #[derive(Default)]
 pub struct FlusherThreads {
-    /// By number: whether it is a worker that is bound to no CPU.
+    /// Kernel threads by number: `true` for a worker that is bound to no CPU.
     threads: BTreeMap<u32, bool>,
     listed: Option<Instant>,
 }

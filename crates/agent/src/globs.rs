@@ -4,7 +4,7 @@
 use config::reader::Value;
 use glob::{MatchOptions, Pattern};
 
-/// As in a shell: `*` and `?` end at a slash.
+/// Rules of matching as in a shell: `*` and `?` end at a slash.
 const AS_IN_A_SHELL: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
@@ -16,7 +16,7 @@ pub fn matches_path(glob: &Pattern, path: &str) -> bool {
     glob.matches_with(path, AS_IN_A_SHELL)
 }
 
-/// One glob or a list of them.
+/// Reads one glob or a list of them.
 pub(crate) fn read_patterns(value: &Value) -> Vec<Pattern> {
     let wanted = "a glob on cgroup paths, or a list of them";
     let items = if value.is_array() {

@@ -187,7 +187,7 @@ fn read_request(stream: &TcpStream, end: Instant) -> io::Result<Result<(Request,
     }
 }
 
-/// Nothing as long as there must be more to come.
+/// Parses a request; nothing as long as there must be more to come.
 fn parse(bytes: &[u8]) -> Option<Result<(Request, bool), Response>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);

@@ -32,7 +32,7 @@ pub enum Event {
         cgroup: String,
         /// The knob that was set.
         knob: Knob,
-        /// Its text before.
+        /// The knob's text before.
         from: String,
         /// The text that was written.
         to: String,
@@ -46,7 +46,7 @@ pub enum Event {
         cgroup: String,
         /// The knob that was put back.
         knob: Knob,
-        /// Its text before.
+        /// The knob's text before.
         from: String,
         /// The text that was written.
         to: String,
@@ -57,7 +57,7 @@ pub enum Event {
         cgroup: String,
         /// The knob that was left.
         knob: Knob,
-        /// Its text now.
+        /// The knob's text now.
         value: String,
     },
     /// A request of a unit or a label is not granted; everything else is.
@@ -97,12 +97,14 @@ pub enum Event {
         problems: Vec<Problem>,
     },
     /// Values that were written over cannot be remembered.
-    Forgetful {
+    #[serde(rename = "forgetful")]
+    StateNotSaved {
         /// Why notes cannot be kept.
         why: String,
     },
     /// New cgroups are found by regular scans only.
-    Deaf {
+    #[serde(rename = "deaf")]
+    WatchLost {
         /// Why new cgroups are not reported.
         why: String,
     },
@@ -138,7 +140,7 @@ pub enum Event {
     ReclaimEnds,
     /// So many threads start writeback beside a device's flushers now.
     Assisted {
-        /// As in `253:0`.
+        /// The device's number, as in `253:0`.
         device: String,
         /// 0 when the flushers are alone again.
         threads: u64,
@@ -177,7 +179,7 @@ pub enum Event {
         cgroup: String,
         /// Name of the file that has the limit.
         limit: &'static str,
-        /// Its text now.
+        /// The limit's text now.
         value: String,
     },
     /// The pages that others may hold for the sake of a cgroup have changed.
@@ -264,7 +266,7 @@ pub enum Event {
         /// The value that was written again.
         to: String,
     },
-    /// It would be set if that were not only observed.
+    /// A file of the stock kernel would be set if that were not only observed.
     StockWouldSet {
         /// Path of the cgroup, or `host`.
         at: String,
@@ -275,7 +277,7 @@ pub enum Event {
         /// The value that would be written.
         to: String,
     },
-    /// It holds again what it held before.
+    /// A file of the stock kernel holds again what it held before.
     StockPutBack {
         /// Path of the cgroup, or `host`.
         at: String,
@@ -284,7 +286,7 @@ pub enum Event {
         /// The value that was written.
         to: String,
     },
-    /// It holds another program's value, which stays.
+    /// A file of the stock kernel holds another program's value, which stays.
     StockLeft {
         /// Path of the cgroup, or `host`.
         at: String,
@@ -303,7 +305,7 @@ pub enum Event {
         /// The problem, for people.
         why: String,
     },
-    /// It ends, and leaves the knobs as they are.
+    /// The agent ends, and leaves the knobs as they are.
     Ended,
 }
 
@@ -398,11 +400,11 @@ impl fmt::Display for Event {
                     .iter()
                     .try_for_each(|problem| write!(f, "\n{problem}"))
             }
-            Event::Forgetful { why } => write!(
+            Event::StateNotSaved { why } => write!(
                 f,
                 "error: {why}: knobs that are set now cannot be put back after a restart; trying again"
             ),
-            Event::Deaf { why } => {
+            Event::WatchLost { why } => {
                 write!(
                     f,
                     "note: {why}: new cgroups are found by regular scans only"

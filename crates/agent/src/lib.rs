@@ -16,22 +16,24 @@
 //!
 //! A further part that looks and acts is another [`controller::Controller`].
 
-mod asked;
 pub mod assist;
 pub mod containers;
 pub mod controller;
+mod desired_settings;
+mod dirty_pages;
 mod disk_queue;
+mod drain_rates;
 mod enforcer;
 mod family;
+mod file_stamp;
 mod flat_keyed;
 mod flushers;
 pub mod globs;
-mod held;
 mod http;
 pub mod journal;
 mod knob_file;
+mod knob_states;
 mod limits;
-mod look;
 pub mod metrics;
 pub mod objective;
 mod owed;
@@ -39,16 +41,15 @@ mod policy_file;
 pub mod preview;
 pub mod reclaim;
 pub mod reconciler;
+mod requested_limits;
 pub mod requests;
 pub mod rules;
 pub mod run;
 mod saved_file;
 mod saved_limits;
 pub mod saved_values;
-mod seconds;
 pub mod setting;
 mod slow_file;
-mod standing;
 mod step;
 pub mod stock;
 mod stock_file;
@@ -56,7 +57,6 @@ pub mod stock_section;
 mod thread;
 pub mod tier;
 pub mod tree;
-mod wanted;
 mod watch;
 
 pub use run::{Error, Options, run};

@@ -22,7 +22,7 @@ const NONE: &str = "max";
 /// Mode in which the agent sets limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing is looked at.
+    /// No cgroup is looked at.
     #[default]
     Off,
     /// Limits that would be set are printed.
@@ -160,7 +160,7 @@ fn remove_limit(saved: &mut SavedLimits, place: &CgroupDir, pages: u64) -> Resul
 pub enum Refused {
     /// Another value is there.
     Found(FoundLimit),
-    /// It could not be noted or written.
+    /// The limit could not be noted or written.
     Failed(anyhow::Error),
 }
 

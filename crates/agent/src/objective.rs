@@ -30,11 +30,11 @@ pub mod settings;
 mod status;
 mod windows;
 
-use crate::asked::RequestedLimits;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::limits::{self, Mode};
+use crate::requested_limits::RequestedLimits;
 use crate::saved_limits::SavedLimits;
 use crate::stock_section as stock;
 use crate::thread::Running;
@@ -59,7 +59,7 @@ const LIMITS: [(Knob, &str); 2] = [
 pub struct Objectives {
     tree: Hierarchy,
     settings: Rc<RefCell<Vec<ObjectiveSettings>>>,
-    /// As they were when the thread began.
+    /// Settings as they were when the thread began.
     used: Vec<ObjectiveSettings>,
     /// `true` in stock mode, in which ceilings are requested of this instead of written.
     stock: (Rc<RefCell<stock::StockSettings>>, RequestedLimits),

@@ -5,7 +5,7 @@
 //! copy that is not done yet would be half a policy. However it was changed (written over, renamed
 //! over, a link pointed elsewhere), it shows in what `stat` says.
 
-use crate::look::{FileStamp, read_stamp};
+use crate::file_stamp::{FileStamp, read_stamp};
 use crate::rules::Rules;
 use config::problem::Problems;
 use std::path::{Path, PathBuf};

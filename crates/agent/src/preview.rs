@@ -21,7 +21,7 @@ pub struct Matched {
     pub globs: String,
     /// Cgroups that they match.
     pub cgroups: usize,
-    /// Of them, those that a rule passes over, as they are in a directory that is not root's.
+    /// Cgroups of these that a rule passes over, as they are in a directory that is not root's.
     pub delegated: usize,
     /// Cgroups that may be limited for an objective.
     pub limited: Option<usize>,
@@ -51,7 +51,8 @@ pub struct Preview {
     pub warnings: Vec<String>,
 }
 
-/// Of a policy on the host with this hierarchy; without one only what the policy itself shows.
+/// Previews a policy on the host with this hierarchy; without one only what the policy itself
+/// shows.
 pub fn preview_policy(rules: &Rules, tree: Option<&Hierarchy>) -> Preview {
     let mut places = Vec::new();
     if let Some(tree) = tree {

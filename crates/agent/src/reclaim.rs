@@ -55,7 +55,7 @@ pub struct Reclaim {
     root: PathBuf,
     tree: Hierarchy,
     settings: Rc<RefCell<ReclaimSettings>>,
-    /// As they were when the thread began.
+    /// Settings as they were when the thread began.
     used: ReclaimSettings,
     state: PathBuf,
     journal: Journal,

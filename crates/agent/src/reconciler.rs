@@ -5,17 +5,17 @@
 //! it does not matter how often or why it looks: because a cgroup appeared, the policy changed, an
 //! operator wrote a knob by hand, or the module was loaded again.
 
+use crate::desired_settings::desired_settings;
+use crate::drain_rates::DrainRates;
 use crate::journal::{Event, Journal};
 use crate::knob_file;
+use crate::knob_states::{KnobState, KnobStates};
 use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::saved_values::{SavedValue, SavedValues};
-use crate::seconds::DrainRates;
 use crate::setting::{Origin, Setting};
-use crate::standing::{KnobState, KnobStates};
 use crate::step::{Step, next_step};
 use crate::tree::{CgroupDir, Hierarchy};
-use crate::wanted::desired_settings;
 use crate::watch::{CgroupWatch, WatchEvents};
 use knobs::Knob;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +81,7 @@ impl Reconciler {
     ) -> Reconciler {
         let watch = CgroupWatch::new()
             .map_err(|why| {
-                journal.log_event(&Event::Deaf {
+                journal.log_event(&Event::WatchLost {
                     why: format!("no inotify: {why}"),
                 })
             })
@@ -234,7 +234,8 @@ impl Reconciler {
     /// Gives up listening: hearing of half of the cgroups is of no use.
     fn stop_listening(&mut self, why: &str) {
         self.watch = None;
-        self.journal.log_event(&Event::Deaf { why: why.into() });
+        self.journal
+            .log_event(&Event::WatchLost { why: why.into() });
     }
 
     /// Makes the knobs of these cgroups what they ought to be.
@@ -411,7 +412,7 @@ impl Reconciler {
     fn save(&mut self) {
         let saved = self.saved.save();
         if let (Err(why), false) = (&saved, self.said_forgetful) {
-            self.journal.log_event(&Event::Forgetful {
+            self.journal.log_event(&Event::StateNotSaved {
                 why: format!("{why:#}"),
             });
         }

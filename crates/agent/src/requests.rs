@@ -23,8 +23,8 @@ pub mod settings;
 pub mod units;
 
 use crate::containers;
+use crate::file_stamp::{FileStamp, read_stamp};
 use crate::journal::{Event, Journal};
-use crate::look::{FileStamp, read_stamp};
 use crate::setting::{Origin, Setting};
 use crate::tree::CgroupDir;
 use knobs::Knob;
@@ -47,7 +47,7 @@ struct CgroupRequests {
     granted: BTreeMap<Knob, Setting>,
     /// Requests that were refused, in words.
     refused: Vec<(Origin, String)>,
-    /// They need not be read again.
+    /// `true` if the requests need not be read again.
     is_read: bool,
 }
 
@@ -60,7 +60,7 @@ struct State {
     root: PathBuf,
     settings: RequestSettings,
     journal: Journal,
-    /// By the cgroup's inode.
+    /// Requests by the cgroup's inode.
     known: BTreeMap<u64, CgroupRequests>,
     loaded: FileStamp,
 }
@@ -234,12 +234,12 @@ impl CgroupRequests {
     }
 }
 
-/// As in `weir.dev/dirty-min`.
+/// The knob's key among labels, as in `weir.dev/dirty-min`.
 fn label_key(knob: Knob) -> String {
     format!("{PREFIX}{}", knob.name().replace('_', "-"))
 }
 
-/// As in `X-Weir-DirtyMin`.
+/// The knob's key in a unit file, as in `X-Weir-DirtyMin`.
 fn unit_key(knob: Knob) -> String {
     let words = knob.name().split('_').map(|word| {
         let (first, rest) = word.split_at(1);

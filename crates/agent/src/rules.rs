@@ -18,7 +18,7 @@
 //!
 //! `"memory.dirty_bytes" = "50%"` is that much of the cgroup's `memory.max`, or the least of those
 //! above it. Without one the rule does not count there. `"5s"` is what disks write for the cgroup in
-//! five seconds, as that changes ([`crate::seconds`]).
+//! five seconds, as that changes ([`crate::drain_rates`]).
 //!
 //! Who may name a cgroup may choose which rule matches it. So a rule passes over cgroups that are
 //! in a directory of a user other than root (a delegated subtree), unless it says `delegated =
@@ -60,7 +60,7 @@ pub struct Rules {
 /// Knobs that some cgroups are to have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Its line in the policy file.
+    /// The rule's line in the policy file.
     pub line: usize,
     /// Cgroups that it is for.
     pub cgroups: Vec<Pattern>,

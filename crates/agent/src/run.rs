@@ -3,7 +3,6 @@
 //! cgroup appears or a signal comes; and threads that answer scrapes, which share nothing with it
 //! but what it published last.
 
-use crate::asked::RequestedLimits;
 use crate::assist::Assistants;
 use crate::controller::Controller;
 use crate::enforcer::{Enforcer, SharedPolicy};
@@ -15,6 +14,7 @@ use crate::owed::Stalls;
 use crate::policy_file::PolicyFile;
 use crate::reclaim::Reclaim;
 use crate::reconciler::Reconciler;
+use crate::requested_limits::RequestedLimits;
 use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::saved_values::SavedValues;
@@ -68,7 +68,7 @@ pub enum Error {
     /// The policy is refused at the start; nothing was changed.
     #[error(transparent)]
     Policy(#[from] Problems),
-    /// It cannot start, or go on: why, for people.
+    /// The agent cannot start, or go on: why, for people.
     #[error(transparent)]
     Other(#[from] anyhow::Error),
 }

@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 /// A cgroup's limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedLimit {
-    /// From the root of the hierarchy.
+    /// The cgroup's path from the root of the hierarchy.
     pub cgroup: String,
-    /// Of the directory, which tells a cgroup from its successor.
+    /// Inode of the directory, which tells a cgroup from its successor.
     pub inode: u64,
     /// Values that the limit's file may say, in bytes.
     pub values: Vec<u64>,
 }
 
-/// All limits, and their file.
+/// Limits that were set, and the file that notes them.
 #[derive(Debug)]
 pub struct SavedLimits {
     file: PathBuf,
@@ -57,7 +57,7 @@ impl SavedLimits {
         self.limit
     }
 
-    /// All entries, by cgroup.
+    /// Limits that are noted, by cgroup.
     pub fn entries(&self) -> impl Iterator<Item = &SavedLimit> {
         self.entries.values()
     }

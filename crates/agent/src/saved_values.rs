@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// One knob of one cgroup.
+/// The value that a knob of a cgroup had, and the one that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedValue {
     cgroup: String,
@@ -27,7 +27,7 @@ pub struct SavedValue {
 }
 
 impl SavedValue {
-    /// For this knob of this cgroup.
+    /// An entry for this knob of this cgroup.
     pub fn new(place: &CgroupDir, knob: Knob, found: &str, written: &str) -> SavedValue {
         SavedValue {
             cgroup: place.path.clone(),
@@ -39,7 +39,7 @@ impl SavedValue {
     }
 }
 
-/// All entries, and their file.
+/// Values of all knobs that were written over, and the file that notes them.
 #[derive(Debug)]
 pub struct SavedValues {
     file: PathBuf,

@@ -14,7 +14,7 @@ pub enum Origin {
     Line(usize),
     /// A systemd unit.
     Unit {
-        /// Its file or drop-in.
+        /// The unit's file or drop-in.
         file: String,
         /// The key there.
         key: String,
@@ -130,7 +130,7 @@ impl Setting {
     }
 }
 
-/// With what the agent takes besides.
+/// Explains a refusal, with what the agent takes besides.
 fn explain_refusal(why: Refused) -> String {
     let besides = match why.knob {
         Knob::DirtyBytes => {

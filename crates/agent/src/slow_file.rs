@@ -25,7 +25,7 @@ struct Worker {
     busy: Arc<AtomicBool>,
 }
 
-/// By the disk's directory. A thread stays while the agent does: disks are few.
+/// Threads by the disk's directory. A thread stays while the agent does: disks are few.
 static WORKERS: Mutex<BTreeMap<String, Worker>> = Mutex::new(BTreeMap::new());
 
 /// The disk that reading or writing a file, by its path below the root, may wait for.

@@ -19,22 +19,23 @@ use crate::saved_values::SavedValue;
 use crate::setting::{Origin, Setting};
 use knobs::Knob;
 
-/// One step towards the rules.
+/// The next write towards the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It is as its rule says.
+    /// The knob is as its rule says.
     Unchanged,
     /// Write this, and who says so.
     Set(String, Origin),
     /// Write this, which is what was found.
     PutBack(String),
-    /// It is what was found: the entry has done its duty.
+    /// The knob is what was found: the entry has done its duty.
     Forget,
     /// Another program wrote it meanwhile, and stays.
     Leave,
 }
 
-/// For a knob whose file says `says`, that a rule names or the saved values have an entry for.
+/// Decides for a knob whose file says `says`, that a rule names or the saved values have an entry
+/// for.
 pub fn next_step(
     knob: Knob,
     says: &str,

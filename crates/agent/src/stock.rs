@@ -19,11 +19,11 @@ mod members;
 mod status;
 pub mod translate;
 
-use crate::asked::RequestedLimits;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::flat_keyed::find_value;
 use crate::journal::{Event, Journal};
+use crate::requested_limits::RequestedLimits;
 use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::thread::Running;
@@ -45,7 +45,7 @@ pub struct Stock {
     root: PathBuf,
     tree: Hierarchy,
     rules: Rc<RefCell<Rules>>,
-    /// As they were when the thread began.
+    /// Rules as they were when the thread began.
     used: Rules,
     wishes: (RequestedLimits, Requests),
     state: PathBuf,

@@ -147,7 +147,7 @@ impl fmt::Display for StockSetting {
 /// Parts of a percent that `max_ratio_fine` counts in.
 const PARTS: u64 = 10_000;
 
-/// Of so many parts; whole percent without a point.
+/// Percent of so many parts; whole percent without a point.
 fn format_percent(fine: &str) -> Option<String> {
     let fine: u64 = fine.parse().ok()?;
     Some(match fine % PARTS {

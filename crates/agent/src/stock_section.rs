@@ -36,7 +36,7 @@ const BDI: [&str; 2] = [RATIO, "strict_limit"];
 /// Seconds of drain that writers run free for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainSeconds {
-    /// As many as help, none where none do.
+    /// Seconds as many as help, none where none do.
     Auto,
     /// The number that the policy file gives.
     Given(u64),

@@ -19,9 +19,9 @@ pub struct Hierarchy {
 pub struct CgroupDir {
     /// The cgroup's directory.
     pub directory: PathBuf,
-    /// From the root of the hierarchy, `/system.slice/a.service`.
+    /// The cgroup's path from the root of the hierarchy, `/system.slice/a.service`.
     pub path: String,
-    /// Of the directory. Kernels never give the number again, so it tells a cgroup from its
+    /// Inode of the directory. Kernels never give the number again, so it tells a cgroup from its
     /// successor.
     pub inode: u64,
     /// `true` if it is in a directory that is not root's, so that another user chose its name.

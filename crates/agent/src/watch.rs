@@ -34,7 +34,7 @@ pub struct WatchEvents {
 }
 
 impl CgroupWatch {
-    /// None yet; directories that are made will be heard of.
+    /// Makes a watch on no directory yet; directories that are made will be heard of.
     ///
     /// # Errors
     /// The kernel grants no instance.
@@ -42,7 +42,7 @@ impl CgroupWatch {
         CgroupWatch::with_flags(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO)
     }
 
-    /// None yet; all that can be heard of will be.
+    /// Makes a watch on no directory yet; all that can be heard of will be.
     ///
     /// # Errors
     /// The kernel grants no instance.

@@ -146,7 +146,7 @@ fn find_field<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
-/// By its `fdinfo`: on one of the mounts, and without a lease.
+/// Returns whether the file with this `fdinfo` is on one of the mounts, and has no lease.
 fn may_open(info: &str, mounts: &BTreeSet<u64>) -> bool {
     let mount = find_field(info, "mnt_id:").and_then(|number| number.parse().ok());
     let has_lease = info

@@ -210,7 +210,7 @@ impl Device {
         used
     }
 
-    /// Nothing is known of it that a new one would not begin with.
+    /// Returns whether it knows nothing that a new device would not begin with.
     fn is_at_rest(&self) -> bool {
         let is_alive = self
             .threads

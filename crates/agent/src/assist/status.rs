@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As of the last step, by device.
+/// Threads and their CPU time as of the last step, by device.
 #[derive(Clone, Debug, Default)]
 pub struct AssistStatus {
     /// Threads that start writeback now.

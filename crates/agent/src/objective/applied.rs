@@ -2,9 +2,9 @@
 //! Limits of one kind that objectives have set: each cgroup's file, what it was left to, and the note
 //! of it for the next agent.
 
-use crate::asked::RequestedLimits;
 use crate::journal::{Event, Journal};
 use crate::limits::{self, FoundLimit, Refused};
+use crate::requested_limits::RequestedLimits;
 use crate::saved_limits::SavedLimits;
 use crate::tree::CgroupDir;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ struct Limit {
     pages: u64,
 }
 
-/// All that are set, by inode.
+/// Limits that are set, by inode.
 pub struct AppliedLimits {
     saved: SavedLimits,
     set: BTreeMap<u64, Limit>,
@@ -31,7 +31,7 @@ pub struct AppliedLimits {
 }
 
 impl AppliedLimits {
-    /// Nothing is set yet; `asked` is where limits are asked for without the module.
+    /// Begins with no limit set; `asked` is where limits are asked for without the module.
     pub fn new(
         saved: SavedLimits,
         asked: Option<RequestedLimits>,

@@ -8,11 +8,11 @@ use super::queues::{QueueFigures, Queues};
 use super::settings::{Bound, Calls, ObjectiveSettings};
 use super::status::{ObjectiveStatus, ObjectiveValue};
 use super::windows::{self, Windows};
-use crate::asked::RequestedLimits;
+use crate::dirty_pages::{DirtyPages, read_written_pages};
 use crate::disk_queue;
-use crate::held;
 use crate::journal::{Event, Journal};
 use crate::limits::{FoundLimit, Mode};
+use crate::requested_limits::RequestedLimits;
 use crate::saved_limits::SavedLimits;
 use crate::tree::{CgroupDir, Hierarchy};
 use anyhow::Result;
@@ -45,7 +45,7 @@ struct CeilingHolder {
 
 /// An objective at work.
 struct KeptObjective {
-    /// Its place in the policy file.
+    /// Index of the objective in the policy file.
     index: usize,
     settings: ObjectiveSettings,
     objective: Objective,
@@ -56,7 +56,8 @@ struct KeptObjective {
     measure: Measure,
     /// Cgroups whose pressure is measured.
     measured: Vec<CgroupDir>,
-    /// Those that may be limited, by inode; looked for while the bound is broken or limits are set.
+    /// Cgroups that may be limited, by inode; looked for while the bound is broken or limits are
+    /// set.
     holders: BTreeMap<u64, CeilingHolder>,
     /// There was a look at them before.
     is_known: bool,
@@ -367,10 +368,10 @@ impl ObjectiveKeeper {
                 continue;
             }
             let counts = has_ceiling && self.asked.is_none();
-            let Some(held) = held::read_dirty_pages(&place.directory, counts) else {
+            let Some(held) = DirtyPages::read(&place.directory, counts) else {
                 continue;
             };
-            let now = held::read_written_pages(&place.directory, &stack).unwrap_or(0);
+            let now = read_written_pages(&place.directory, &stack).unwrap_or(0);
             let then = before.remove(&place.inode).map(|holder| holder.written);
             written += now.saturating_sub(then.unwrap_or(now));
             let holder = CeilingHolder {

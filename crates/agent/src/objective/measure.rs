@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::PathBuf;
 
-/// More are not kept: a second of a thousand tasks that sync as fast as a disk can.
+/// Calls that are kept at most: a second of a thousand tasks that sync as fast as a disk can.
 const MOST: usize = 100_000;
 /// Time after which a call or stall does not count any more: the policy's window.
 const WINDOW_NS: u64 = 10_000_000_000;

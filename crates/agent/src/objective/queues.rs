@@ -13,7 +13,7 @@ use policy::objective::{self, Look, Objective};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Of a thousand pages that a disk writes with its own queue it writes so many with a narrower one.
+/// Pages of a thousand that a disk with a narrower queue must still write.
 const KEPT: u32 = 970;
 
 /// Figures of an objective, measured for all of its disks.

@@ -35,7 +35,7 @@ pub const KEYS: &[&str] = &[
     "mode",
 ];
 
-/// Less does not let a disk do its work.
+/// Ceiling in bytes below which a disk cannot do its work.
 const FLOOR_BYTES: u64 = 1 << 20;
 /// The least that may be given for it.
 const LEAST_FLOOR_BYTES: u64 = 64 << 10;
@@ -52,11 +52,11 @@ pub enum Calls {
 /// The measured quantity, and the value that it should not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// So many of a thousand calls take no longer than so many nanoseconds.
+    /// Bound on the time of calls: so many of a thousand take no longer than so many nanoseconds.
     Calls {
         /// The kind of calls.
         of: Calls,
-        /// 990 for the 99th percentile.
+        /// Calls of a thousand that keep the bound: 990 for the 99th percentile.
         per_mille: u32,
         /// The longest they should take.
         ns: u64,
@@ -71,7 +71,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// As the policy file calls it.
+    /// The bound's name in the policy file.
     pub fn name(&self) -> &'static str {
         match self {
             Bound::Calls { of, per_mille, .. } => {

@@ -20,7 +20,7 @@ pub struct ObjectiveStatus {
 /// An objective's bound, and what was measured, in its unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectiveValue {
-    /// Its number in the policy file, and what is measured.
+    /// The objective's number in the policy file, and the name of its bound.
     pub objective: String,
     /// Globs of the cgroups whose waits are measured.
     pub cgroups: String,

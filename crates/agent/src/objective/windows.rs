@@ -5,7 +5,7 @@
 //! A module that is older has no such file; then ceilings have to do.
 
 use super::applied::AppliedLimits;
-use crate::held;
+use crate::dirty_pages::{DirtyPages, read_written_pages};
 use crate::limits::FoundLimit;
 use crate::tree::CgroupDir;
 use knobs::PAGE;
@@ -155,10 +155,10 @@ impl Windows {
             if applied.compare_file(place) != FoundLimit::Own && !applied.has_limit(place) {
                 continue;
             }
-            let Some(held) = held::read_dirty_pages(&place.directory, false) else {
+            let Some(held) = DirtyPages::read(&place.directory, false) else {
                 continue;
             };
-            let written = held::read_written_pages(&place.directory, stack).unwrap_or(0);
+            let written = read_written_pages(&place.directory, stack).unwrap_or(0);
             let then = before.get(&place.inode).map(|holder| holder.written);
             let holder = WindowHolder {
                 place: place.clone(),

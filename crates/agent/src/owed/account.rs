@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// Stands for the cgroups that there is no room for.
 const OTHER: &str = "other";
-/// Nothing is given up to which something was added since.
+/// A series to which something was added within this time is not given up.
 const KEPT: Duration = Duration::from_secs(15 * 60);
 /// Between two times that it is looked for what can be given up.
 const CLEARED: Duration = Duration::from_secs(60);
@@ -57,7 +57,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Of the machine with this root directory, whose cgroups are at `cgroups`.
+    /// An account of the machine with this root directory, whose cgroups are at `cgroups`.
     pub fn new(root: &Path, cgroups: &Path, most: usize) -> Account {
         Account {
             machine: Machine {

@@ -107,8 +107,8 @@ pub fn read_usage(directory: &Path) -> Option<u64> {
     read_number::<u64>(directory, CURRENT).map(|bytes| bytes / PAGE)
 }
 
-/// All counters of the cgroup in this directory, on a host with `swap` free pages of swap; nothing
-/// if it is gone.
+/// Reads all counters of the cgroup in this directory, on a host with `swap` free pages of swap;
+/// nothing if it is gone.
 pub fn read(tree: &Hierarchy, directory: &Path, swap: u64) -> Option<Reading> {
     let usage = read_usage(directory)?;
     let stat = read_memory_stat(directory)?;

@@ -6,7 +6,7 @@ use knobs::PAGE;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// As of the last step; pages.
+/// Limits and counters as of the last step; pages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReclaimStatus {
     /// `true` while an episode is under way.

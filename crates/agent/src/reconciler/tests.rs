@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::journal::Said;
-use crate::standing::RETRIES;
+use crate::knob_states::RETRIES;
 use std::fs;
 
 /// A hierarchy in a directory, a reconciler of it, and what it said.

@@ -17,7 +17,7 @@ pub const KEYS: &[&str] = &["systemd", "containers"];
 /// Requests that containers may make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Containers {
-    /// Nothing; labels are not read.
+    /// No request; labels are not read.
     #[default]
     Off,
     /// Requests that limit the container itself. An image brings labels, too: its maker is not to
@@ -37,7 +37,7 @@ pub struct RequestSettings {
 }
 
 impl RequestSettings {
-    /// For a policy file that has no such section.
+    /// Settings for a policy file that has no such section.
     pub fn without_section() -> RequestSettings {
         RequestSettings {
             systemd: true,

@@ -7,13 +7,13 @@ use super::lift::{self, Lift};
 use super::members::{self, Member};
 use super::status::StockStatus;
 use super::translate::{self, CgroupMemory, HostLimits};
-use crate::asked::RequestedLimits;
 use crate::disk_queue;
+use crate::drain_rates::DrainRates;
 use crate::journal::{Event, Journal};
 use crate::limits::Mode;
+use crate::requested_limits::RequestedLimits;
 use crate::requests::Requests;
 use crate::rules::Rules;
-use crate::seconds::DrainRates;
 use crate::stock_file::StockSetting;
 use crate::tree::{CgroupDir, Hierarchy};
 use crate::watch::CgroupWatch;
@@ -43,7 +43,7 @@ const REST: Duration = Duration::from_secs(1);
 const ASKED: Duration = Duration::from_millis(200);
 /// A step is followed by a pause so many times as long as it computed: two hundredths of a CPU.
 const PAUSE: u32 = 50;
-/// All cgroups are looked for so often, besides when one appears.
+/// Time between scans for all cgroups, besides when one appears.
 const SCAN: Duration = Duration::from_secs(10);
 /// A cgroup that holds less than this part of the room is none of those that share it.
 const SHARER: u64 = 32;
@@ -74,7 +74,7 @@ pub struct StockKeeper {
 }
 
 impl StockKeeper {
-    /// Nothing is set before it runs.
+    /// Makes a keeper that sets nothing before it runs.
     pub fn new(
         root: &Path,
         tree: Hierarchy,
@@ -167,7 +167,7 @@ impl StockKeeper {
         }
     }
 
-    /// One look; how long until the next.
+    /// Looks once; returns the time until the next look.
     fn run_step(&mut self) -> Result<Duration> {
         let next = self
             .next

@@ -35,23 +35,23 @@ struct SavedSetting {
 /// Change of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingChange {
-    /// It was set, from what to what.
+    /// The setting was set, from what to what.
     Set(String, String),
-    /// It was set to what was found, not by the agent, and is set again: to what.
+    /// The setting was set to what was found, not by the agent, and is set again: to what.
     Again(String),
-    /// It is again what was found.
+    /// The setting is again what was found.
     PutBack(String),
-    /// It holds another program's value, which stays.
+    /// The setting holds another program's value, which stays.
     Left(String),
     /// The kernel refused, and why.
     Failed(String),
 }
 
-/// All settings, and their file.
+/// Settings that are the agent's, and the file that notes them.
 pub struct SavedSettings {
     file: PathBuf,
     entries: BTreeMap<Key, SavedSetting>,
-    /// Those that another program has set, or that failed, and that were told of.
+    /// Settings that another program has set, or that failed, and that were told of.
     foreign: BTreeSet<Key>,
 }
 

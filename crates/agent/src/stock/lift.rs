@@ -43,8 +43,8 @@ struct VmCounters {
 }
 
 impl Lift {
-    /// One beat, if it is time for one; `own` is what the host's setting holds without a lift, as
-    /// `ratio 20` or `bytes 33554432`.
+    /// Runs one beat, if it is time for one; `own` is what the host's setting holds without a lift,
+    /// as `ratio 20` or `bytes 33554432`.
     ///
     /// # Errors
     /// The host does not show what it takes.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which cgroups have wishes, and who leaves room for floors.
 
+use crate::desired_settings::desired_settings;
 use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::setting::Setting;
 use crate::tree::{CgroupDir, Hierarchy};
-use crate::wanted::desired_settings;
 use knobs::{Knob, PAGE};
 use policy::UNLIMITED;
 use std::collections::BTreeMap;
@@ -25,9 +25,9 @@ pub struct Member {
     pub floor: u64,
     /// Bytes a second that it may dirty.
     pub bandwidth: Option<u64>,
-    /// Its weight among those that share a disk.
+    /// The cgroup's weight among those that share a disk.
     pub weight: Option<u64>,
-    /// It leaves room for floors.
+    /// `true` if it leaves room for floors.
     pub leaves_room: bool,
 }
 
@@ -54,8 +54,8 @@ impl Member {
     }
 }
 
-/// All of them, and the directories that were looked into. Who is to leave room is the lowest of
-/// those that match, and neither has a floor nor is above or below one that has.
+/// Finds all members, and hands on the directories that were looked into. The lowest cgroup of
+/// those that match, and neither has a floor nor is above or below one that has, is to leave room.
 pub fn find_members(
     tree: &Hierarchy,
     rules: &Rules,

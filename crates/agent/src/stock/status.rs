@@ -6,7 +6,7 @@ use knobs::PAGE;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// As of the last step.
+/// Settings and limits as of the last step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StockStatus {
     /// Files, or parts of them, that are set.

@@ -28,7 +28,7 @@ const BANDWIDTH_PAGES: u64 = 256;
 pub struct HostLimits {
     /// Pages that may be dirty.
     pub limit: u64,
-    /// From where flushers write.
+    /// Dirty pages from which on flushers write.
     pub background: u64,
     /// Pages that can be dirtied at all.
     pub dirtyable: u64,
@@ -37,7 +37,7 @@ pub struct HostLimits {
 /// Memory of a cgroup, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CgroupMemory {
-    /// All that is charged to it.
+    /// Memory that is charged to it.
     pub usage: u64,
     /// Page cache, all of it.
     pub file: u64,

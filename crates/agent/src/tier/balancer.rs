@@ -64,7 +64,7 @@ pub struct TierBalancer {
     host: TierHost,
     groups: Groups,
     settings: Rc<RefCell<TierSettings>>,
-    /// As they were when the worker began.
+    /// Settings as they were when the worker began.
     used: TierSettings,
     state: PathBuf,
     journal: Journal,
@@ -91,7 +91,7 @@ pub struct TierBalancer {
 }
 
 impl TierBalancer {
-    /// It does nothing before its first tick, and while tiers are off.
+    /// Makes a balancer that does nothing before its first tick, and while tiers are off.
     pub fn new(
         host: TierHost,
         tree: Hierarchy,

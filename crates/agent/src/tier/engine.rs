@@ -25,7 +25,7 @@ pub enum Way {
 /// Pages of a cgroup that are to be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Its path from the root of the hierarchy.
+    /// The cgroup's path from the root of the hierarchy.
     pub cgroup: Arc<str>,
     /// The cgroup's directory.
     pub directory: PathBuf,
@@ -39,7 +39,7 @@ pub struct Move {
     pub held: u64,
     /// Nodes they go to.
     pub to: Vec<Node>,
-    /// So many at most, as nearly as the engine can.
+    /// Pages to move at most, as nearly as the engine can.
     pub pages: u64,
     /// Only cold ones down and hot ones up: an engine that can tell them apart moves no others for
     /// want of them.
@@ -49,7 +49,7 @@ pub struct Move {
 /// A cgroup whose heat is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// Its path from the root of the hierarchy.
+    /// The cgroup's path from the root of the hierarchy.
     pub cgroup: Arc<str>,
     /// The cgroup's directory.
     pub directory: PathBuf,
@@ -60,11 +60,11 @@ pub struct Watched {
 pub struct Heat {
     /// The cgroup's directory.
     pub directory: PathBuf,
-    /// Its pages that were looked at, in each tier.
+    /// Pages of the cgroup that were looked at, in each tier.
     pub looked: Vec<u64>,
-    /// Of them, those that were touched within `soon`.
+    /// Pages of these that were touched within `soon`.
     pub hot: Vec<u64>,
-    /// Of them, those that were touched within `later`, after that.
+    /// Pages of these that were touched within `later`, after that.
     pub warm: Vec<u64>,
     /// About a quarter of `look`, as it came out.
     pub soon: Duration,
@@ -73,7 +73,7 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// Of a cgroup of which nothing was looked at yet.
+    /// Heat of a cgroup of which nothing was looked at yet.
     pub fn for_cgroup(watched: &Watched, tiers: usize) -> Heat {
         Heat {
             directory: watched.directory.clone(),
@@ -134,7 +134,7 @@ pub trait Engine: Send {
     }
 }
 
-/// One engine for each way.
+/// A pair of engines: one for each way.
 struct Pair {
     name: &'static str,
     down: Box<dyn Engine>,
@@ -189,7 +189,7 @@ impl Engine for Pair {
 pub struct Chosen {
     /// The engine in use.
     pub engine: Box<dyn Engine>,
-    /// For `weir tier status`.
+    /// The reason, for `weir tier status`.
     pub why: String,
 }
 

@@ -42,7 +42,7 @@ const OPEN: usize = 512;
 /// A cgroup as it was read.
 #[derive(Debug)]
 pub struct Reading {
-    /// From the root of the hierarchy.
+    /// The cgroup's path from the root of the hierarchy.
     pub path: Arc<str>,
     /// The cgroup's directory.
     pub directory: PathBuf,
@@ -54,16 +54,16 @@ pub struct Reading {
     pub(super) file: Option<File>,
 }
 
-/// All cgroups, as they were when they were last looked at.
+/// Readings of all cgroups, as they were when they were last looked at.
 pub struct Groups {
     tree: Hierarchy,
-    /// None before the first look, and if the kernel grants none.
+    /// The watch; none before the first look, and if the kernel grants none.
     watch: Option<CgroupWatch>,
     /// Why the kernel grants no watch.
     deaf: Option<String>,
     /// Directories below which all is to be read anew.
     changed: BTreeSet<PathBuf>,
-    /// All cgroups, parents first.
+    /// Readings of all cgroups, parents first.
     all: Vec<Reading>,
 }
 
@@ -210,7 +210,7 @@ fn link_parents(all: &mut [Reading]) {
 }
 
 impl Reading {
-    /// With its limits, and nothing held yet.
+    /// Reads a cgroup's limits; nothing held yet.
     fn new(place: &CgroupDir, open: bool) -> Reading {
         let directory = &place.directory;
         let text = |file: &str| fs::read_to_string(directory.join(file)).ok();

@@ -28,7 +28,7 @@ pub struct Node {
     pub present: u64,
     /// Pages that are free.
     pub free: u64,
-    /// With fewer free pages the kernel begins to reclaim, or stops only there: the zones' high
+    /// Free pages below which the kernel begins to reclaim, or stops only there: the zones' high
     /// watermarks.
     pub high: u64,
 }
@@ -64,7 +64,7 @@ impl Tier {
         self.nodes.iter().map(|node| node.free).sum()
     }
 
-    /// Of those, the pages that stay free.
+    /// Pages of these that stay free.
     pub fn headroom(&self) -> u64 {
         self.nodes.iter().map(Node::headroom).sum()
     }
@@ -124,7 +124,7 @@ impl TierHost {
         nodes.get(&node).map_or(0, Node::room_pages)
     }
 
-    /// All nodes with memory.
+    /// Reads all nodes with memory.
     fn read_nodes(&self) -> Result<BTreeMap<u32, Node>> {
         let path = self.full_path("proc/zoneinfo");
         let text =
@@ -206,7 +206,7 @@ impl TierHost {
     }
 }
 
-/// `0-1;2` as lists of nodes.
+/// Parses lists of nodes such as `0-1;2`.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -217,7 +217,7 @@ pub fn parse_tiers(text: &str) -> Result<Vec<Vec<u32>>> {
         .collect()
 }
 
-/// `0-2,5` as numbers.
+/// Parses numbers such as `0-2,5`.
 ///
 /// # Errors
 /// It is none.

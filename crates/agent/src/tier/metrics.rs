@@ -79,7 +79,7 @@ fn tier_budgets(tiers: &Tiers, reading: &Reading, planned: &Move) -> Vec<Option<
         .collect()
 }
 
-/// All metrics; none while tiers are off.
+/// Metrics of tiers; none while tiers are off.
 pub fn tier_families(told: &BalancerStatus, totals: &Totals) -> Vec<Family> {
     if told.tiers.is_empty() {
         return Vec::new();

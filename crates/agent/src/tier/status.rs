@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The file, in the agent's directory of state.
 pub const FILE: &str = "tier.json";
 
-/// All there is to tell; bytes.
+/// Status of tiers and cgroups; bytes.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct BalancerStatus {
     /// The time of the status, in seconds since the epoch.
@@ -23,7 +23,7 @@ pub struct BalancerStatus {
     pub lend: bool,
     /// `true` while something is being moved.
     pub moving: bool,
-    /// All tiers, fastest first.
+    /// The tiers, fastest first.
     pub tiers: Vec<TierStatus>,
     /// Cgroups without children, by path.
     pub cgroups: Vec<CgroupStatus>,
@@ -32,7 +32,7 @@ pub struct BalancerStatus {
 /// A tier as `weir tier status` shows it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct TierStatus {
-    /// As the kernel writes lists of nodes.
+    /// The nodes, as the kernel writes lists of nodes.
     pub nodes: String,
     /// Memory of the tier.
     pub capacity: u64,
@@ -45,7 +45,7 @@ pub struct TierStatus {
 /// A cgroup as `weir tier status` shows it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct CgroupStatus {
-    /// From the root of the hierarchy.
+    /// The cgroup's path from the root of the hierarchy.
     pub cgroup: String,
     /// Bytes that it has in each tier.
     pub bytes: Vec<u64>,

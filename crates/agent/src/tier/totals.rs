@@ -17,10 +17,10 @@ pub struct Moved {
     pub shared: u64,
 }
 
-/// Of all cgroups, and of each that is there.
+/// Totals of all cgroups, and of each that is there.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Of all, those that are gone included.
+    /// Bytes moved of all cgroups, those that are gone included.
     pub all: Moved,
     /// Steps of one cgroup.
     pub moves: u64,

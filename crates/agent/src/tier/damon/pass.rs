@@ -53,7 +53,7 @@ pub struct SchemeResult {
 pub enum Fault {
     /// The kernel refuses.
     Refused(String),
-    /// It was not done in time. With less to do it may be.
+    /// The pass was not done in time. With less to do it may be.
     Late(String),
 }
 
@@ -72,7 +72,7 @@ pub struct Dose {
 }
 
 impl Dose {
-    /// So many to begin with, and within these bounds.
+    /// A dose of so many pages to begin with, and within these bounds.
     pub const fn new(pages: u64, least: u64, most: u64) -> Dose {
         Dose { pages, least, most }
     }

@@ -89,7 +89,7 @@ impl Scheme {
 
 /// Intervals of a kdamond, in microseconds.
 pub struct Pace {
-    /// It looks at the clock, and at one page of each region, so often.
+    /// Time between looks at the clock, and at one page of each region.
     pub sample: u64,
     /// Schemes are applied so often, the first time after this.
     pub apply: u64,

@@ -30,11 +30,11 @@ pub struct Search {
     /// Pages wanting now, and when that is few enough.
     wanting: u64,
     rest: u64,
-    /// Of the pages in a slice at least this part is taken to be fit.
+    /// Part of the pages in a slice that is taken to be fit, at least.
     share: f64,
     /// Pages that were moved.
     pub moved: u64,
-    /// Of its pages, those looked at, and those in the slice under way.
+    /// Pages of the cgroup that were looked at, and those in the slice under way.
     looked: u64,
     slice: u64,
 }
@@ -121,7 +121,7 @@ impl Search {
         Some((self.make_scheme(slice.range, self.pass), slice.pages))
     }
 
-    /// So many of the slice were moved.
+    /// Notes that so many pages of the slice were moved.
     pub fn note_moved(&mut self, pages: u64) {
         self.looked += self.slice;
         self.moved += pages;
@@ -157,7 +157,7 @@ fn take_adjacent(blocks: &mut VecDeque<Block>, most: u64) -> Option<Block> {
 pub struct Searches {
     /// Addresses of the tier.
     pub ranges: Vec<Range>,
-    /// All that is looked for there.
+    /// Searches in that tier.
     pub all: Vec<Search>,
 }
 

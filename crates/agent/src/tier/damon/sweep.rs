@@ -11,7 +11,7 @@ use crate::tier::damon::owners::{BLOCK, Block, Range};
 use crate::tier::host::PAGE;
 use knobs::PageSize;
 
-/// Of the pages looked at, never fewer than this part is taken to be fit.
+/// Least part of the pages looked at that is taken to be fit.
 const LEAST_YIELD: f64 = 1.0 / 512.0;
 
 /// The search for one cgroup's pages in one tier.
@@ -19,7 +19,7 @@ const LEAST_YIELD: f64 = 1.0 / 512.0;
 pub struct Sweep {
     /// The address where it goes on.
     cursor: u64,
-    /// Of its pages looked at, the part that was fit.
+    /// Part of the pages looked at that was fit.
     share: f64,
     /// Pages looked at and found since it last began at the same place.
     looked: u64,
@@ -58,12 +58,12 @@ impl Sweep {
         self.fruitless
     }
 
-    /// Of its pages looked at, the part that is fit.
+    /// Part of the pages looked at that is fit.
     pub fn fit_share(&self) -> f64 {
         self.share
     }
 
-    /// Its pages to look at for so many that are fit.
+    /// Number of pages to look at for so many that are fit.
     pub fn pages_to_look_at(&self, wanted: u64) -> u64 {
         (wanted as f64 / self.share).ceil() as u64
     }
@@ -111,7 +111,7 @@ impl Sweep {
         Ok(stretch)
     }
 
-    /// All ranges from the cursor on, and behind the end from the beginning.
+    /// The ranges from the cursor on, and behind the end from the beginning.
     fn ranges_onwards(&self, ranges: &[Range]) -> Vec<Range> {
         let behind = ranges
             .iter()

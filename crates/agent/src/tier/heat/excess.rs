@@ -50,8 +50,9 @@ pub struct Part {
 }
 
 impl TierSample {
-    /// Of `looked` pages `soon` were touched in a time, `later` in `ratio` times that. Nothing if
-    /// none was looked at, or the second time was not clearly the longer one.
+    /// Makes a sample of `looked` pages, of which `soon` were touched in a time, `later` in `ratio`
+    /// times that. Nothing if none was looked at, or the second time was not clearly the longer
+    /// one.
     pub fn new(looked: u64, soon: u64, later: u64, ratio: f64) -> Option<TierSample> {
         let part = |touched: u64| {
             // Half a page more each way: a sample in which all are touched does not say that all

@@ -36,12 +36,12 @@ impl RequestedLimits {
         self.lock_limits().queues = queues;
     }
 
-    /// All ceilings that are asked for.
+    /// Ceilings that are asked for, in pages, by inode.
     pub fn ceiling_pages(&self) -> BTreeMap<u64, (CgroupDir, u64)> {
         self.lock_limits().ceilings.clone()
     }
 
-    /// All disks that are to be narrowed.
+    /// Pages in flight that disks may have, by the disk's name.
     pub fn queue_pages(&self) -> BTreeMap<String, u64> {
         self.lock_limits().queues.clone()
     }

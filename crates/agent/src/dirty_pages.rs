@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Dirty pages of a cgroup, and what disks write of them.
 
+use crate::flat_keyed::find_value;
 use knobs::PAGE;
 use observe::read::cgroup;
 use observe::stack::Stack;
@@ -17,32 +18,26 @@ pub struct DirtyPages {
 }
 
 impl DirtyPages {
+    /// Reads the dirty pages of a cgroup; nothing if they cannot be read. The module counts exactly for
+    /// one that has a ceiling (`is_counted`); of others `memory.stat` has what the kernel adds up when
+    /// it is read.
+    pub fn read(directory: &Path, is_counted: bool) -> Option<DirtyPages> {
+        let (file, [dirty, writeback]) = match is_counted {
+            true => (knobs::stat_file(), ["subtree_dirty", "subtree_writeback"]),
+            false => ("memory.stat", ["file_dirty", "file_writeback"]),
+        };
+        let text = fs::read_to_string(directory.join(file)).ok()?;
+        let pages = |key| find_value(&text, key).unwrap_or(0) / PAGE;
+        Some(DirtyPages {
+            dirty: pages(dirty),
+            writeback: pages(writeback),
+        })
+    }
+
     /// Dirty pages and those in writeback.
     pub fn total_pages(&self) -> u64 {
         self.dirty + self.writeback
     }
-}
-
-/// Reads the dirty pages of a cgroup; nothing if they cannot be read. The module counts exactly for
-/// one that has a ceiling (`is_counted`); of others `memory.stat` has what the kernel adds up when
-/// it is read.
-pub fn read_dirty_pages(directory: &Path, is_counted: bool) -> Option<DirtyPages> {
-    let (file, [dirty, writeback]) = match is_counted {
-        true => (knobs::stat_file(), ["subtree_dirty", "subtree_writeback"]),
-        false => ("memory.stat", ["file_dirty", "file_writeback"]),
-    };
-    let text = fs::read_to_string(directory.join(file)).ok()?;
-    let pages = |key| find_value(&text, key).unwrap_or(0) / PAGE;
-    Some(DirtyPages {
-        dirty: pages(dirty),
-        writeback: pages(writeback),
-    })
-}
-
-fn find_value(text: &str, key: &str) -> Option<u64> {
-    let mut lines = text.lines();
-    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-    value?.trim().parse().ok()
 }
 
 /// Pages that disks have written for a cgroup and those below it, since it was made; nothing if it
@@ -61,7 +56,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("made");
         let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).expect(file);
         let stack = Stack::default();
-        assert_eq!(read_dirty_pages(dir.path(), false), None);
+        assert_eq!(DirtyPages::read(dir.path(), false), None);
         assert_eq!(read_written_pages(dir.path(), &stack), None);
         write("memory.stat", "file_dirty 40960\nfile_writeback 4096\n");
         write(
@@ -73,7 +68,7 @@ mod tests {
             "254:0 rbytes=1 wbytes=8192 rios=1\n254:16 wbytes=4096\n",
         );
         let pages =
-            |is_counted| read_dirty_pages(dir.path(), is_counted).map(|held| held.total_pages());
+            |is_counted| DirtyPages::read(dir.path(), is_counted).map(|held| held.total_pages());
         assert_eq!((pages(false), pages(true)), (Some(11), Some(3)));
         assert_eq!(read_written_pages(dir.path(), &stack), Some(3));
     }

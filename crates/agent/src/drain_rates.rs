@@ -15,7 +15,7 @@
 //! As a neighbour takes half of that disk, it goes down to 30 MiB. `10ms` is a window of 164 KiB, then of
 //! 82.
 
-use crate::held::{DirtyPages, read_dirty_pages, read_written_pages};
+use crate::dirty_pages::{DirtyPages, read_written_pages};
 use crate::setting::{Setting, SettingUnit};
 use crate::tree::CgroupDir;
 use knobs::{Knob, PAGE};
@@ -47,7 +47,7 @@ const TRUSTED_MS: u64 = 2_000;
 #[derive(Default)]
 pub struct DrainRates {
     known: BTreeMap<(u64, Knob), KnownRate>,
-    /// As it was when.
+    /// The devices that lie on others, and the time at which they were read.
     stack: Option<(Instant, Stack)>,
 }
 
@@ -116,7 +116,7 @@ impl DrainRates {
         if let Some(known) = self.known.get(&(place.inode, knob)).filter(is_new) {
             return Ok(known.pages);
         }
-        let held = read_dirty_pages(&place.directory, is_counted).ok_or(ErrorKind::NotFound)?;
+        let held = DirtyPages::read(&place.directory, is_counted).ok_or(ErrorKind::NotFound)?;
         let written = read_written_pages(&place.directory, self.fresh_stack(now)).ok_or_else(|| {
             io::Error::other(
                 "times are of what disks write for the cgroup, and it has no io.stat: enable the io controller above it (systemd: IOAccounting=yes)",

@@ -14,9 +14,9 @@ pub const RETRIES: u32 = 10;
 pub enum KnobState {
     /// The knob holds what its rule says.
     InEffect,
-    /// Its file is not there.
+    /// The knob's file is not there.
     Waiting,
-    /// It could not be read or written: why.
+    /// The knob could not be read or written: why.
     Failing(String),
 }
 
