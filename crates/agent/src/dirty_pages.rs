@@ -18,9 +18,9 @@ pub struct DirtyPages {
 }
 
 impl DirtyPages {
-    /// Reads the dirty pages of a cgroup; nothing if they cannot be read. The module counts exactly for
-    /// one that has a ceiling (`is_counted`); of others `memory.stat` has what the kernel adds up when
-    /// it is read.
+    /// Reads the dirty pages of a cgroup; nothing if they cannot be read. The module counts exactly
+    /// for one that has a ceiling (`is_counted`); of others `memory.stat` has what the kernel adds
+    /// up when it is read.
     pub fn read(directory: &Path, is_counted: bool) -> Option<DirtyPages> {
         let (file, [dirty, writeback]) = match is_counted {
             true => (knobs::stat_file(), ["subtree_dirty", "subtree_writeback"]),

@@ -62,7 +62,7 @@ use group::Group;
 pub(crate) use group::{home, throttled_by_cgroup};
 use std::collections::BTreeMap;
 
-/// Less than this part of the time is no stall.
+/// Part of the time below which tasks do not count as stalled.
 const STALLED: f64 = 0.01;
 /// Said of the host's dirty pages, and replaced where a daemon stands for its clients.
 const OWN: &str = "most of them are its own";
@@ -107,8 +107,9 @@ pub(crate) fn diagnose_most(seen: &Observation, target: &Target, most: usize) ->
     }
 }
 
-/// Of several cgroups that stall, one that others wait for is held for their sake, and so is one below
-/// a ceiling: it comes last, and is not told how to get free.
+/// Notes which verdicts are on purpose: of several cgroups that stall, one that others wait for is
+/// held for their sake, and so is one below a ceiling. It comes last, and is not told how to get
+/// free.
 fn note_purpose(seen: &Observation, verdicts: &mut [Verdict]) {
     let blamed: Vec<(String, String)> = verdicts
         .iter()
@@ -241,9 +242,10 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
     verdict
 }
 
-/// One that dirties faster than its disk writes, and not in bursts: any limit is full after a while,
-/// which is told if that is shorter than what was looked at. While writers are held for 80 % of the
-/// time and 8 MiB are written in a second they would dirty 40, so 32 MiB more are full after one.
+/// Notes that a cgroup dirties faster than its disk writes, and not in bursts: any limit is full
+/// after a while, which is told if that is shorter than what was looked at. While writers are held
+/// for 80 % of the time and 8 MiB are written in a second they would dirty 40, so 32 MiB more are
+/// full after one.
 fn outrun(seen: &Observation, group: &Group, derived: &limit::Derived, verdict: &mut Verdict) {
     let device = verdict.device.as_deref();
     let device = seen

@@ -17,7 +17,7 @@ const MOST: usize = 50_000;
 /// Tasks whose cgroup is kept in mind; and for how long, in nanoseconds.
 const MOST_TASKS: usize = 20_000;
 const KNOWN_NS: u64 = 10_000_000_000;
-/// Of a task that is gone, its maker, its maker's maker and so on are asked for.
+/// Makers that are asked for, of a task that is gone: its maker, its maker's maker and so on.
 const GENERATIONS: usize = 16;
 
 /// Origin of a task that is gone.
@@ -40,7 +40,7 @@ pub struct Homes {
 }
 
 impl Homes {
-    /// Of the machine with this root directory.
+    /// Makes the record of tasks' cgroups on the machine with this root directory.
     pub fn new(root: &Path) -> Homes {
         Homes {
             root: root.into(),

@@ -26,7 +26,7 @@ const ROUND: Duration = Duration::from_millis(100);
 /// While that is recorded, which may last for hours: with a thousand tasks some two million
 /// instructions each.
 const RECORDED_ROUND: Duration = Duration::from_millis(400);
-/// More events than these are not kept in memory: the look ends early then.
+/// Events kept in memory at most: the look ends early then.
 const MOST_EVENTS: usize = 4_000_000;
 
 /// Tasks that are asked whether they serve a FUSE filesystem.
@@ -82,7 +82,7 @@ fn below(text: &str) -> String {
 /// Options of a look.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// For how long.
+    /// Time to look.
     pub time: Duration,
     /// Bytes of the kernel's buffer for each CPU. What it has no room for is lost, and counted.
     pub buffer: u64,
@@ -92,7 +92,7 @@ impl Look {
     /// A thousand throttled writers fill it between two rounds: it is emptied when it is half full.
     pub const BUFFER: u64 = 1 << 20;
 
-    /// For so long, with the usual buffer.
+    /// Options for a look of this time, with the usual buffer.
     pub fn lasting(time: Duration) -> Look {
         Look {
             time,

@@ -46,13 +46,13 @@ const FAR: u32 = 1000;
 const BUFFER: u64 = 256 << 10;
 /// Events kept in one stretch.
 const MOST_EVENTS: usize = 200_000;
-/// So much of what the host holds is explained well enough, in percent.
+/// Part of what the host holds that is explained well enough, in percent.
 const EXPLAINED: u64 = 95;
-/// Of what the host holds, one that holds less than a part of this is not looked at again.
+/// A cgroup that holds less than this part of what the host holds is not looked at again.
 const SMALL: u64 = 500;
-/// One that allocates this much in a stretch is looked at again: 1 MiB.
+/// A cgroup that allocates this much in a stretch is looked at again: 1 MiB.
 const GREW: u64 = 1 << 20;
-/// So is one that has such a part of what a memory limit is used for.
+/// A cgroup that has such a part of what a memory limit is used for is looked at again, too.
 const FILLS: u64 = 16;
 
 /// Files that are read of a cgroup that may hold pages.
@@ -61,7 +61,7 @@ const HOLDER: Want = Want {
     limits: false,
     ..Want::ALL
 };
-/// And of one that stalls, and above it.
+/// Files that are read of a cgroup that stalls, and of those above it.
 const STALLED: Want = Want {
     pressure: false,
     ..Want::ALL
@@ -262,7 +262,7 @@ impl Losses {
         trace
     }
 
-    /// Those that matter; all, if these do not explain what the host holds.
+    /// Reads the cgroups that matter; all, if these do not explain what the host holds.
     fn read(&mut self, now: u64, stalling: &Stalling) -> Vec<Cgroup> {
         let homes = stalling.tasks.iter();
         let homes: BTreeSet<String> = homes.filter_map(|task| self.homes.known(*task)).collect();

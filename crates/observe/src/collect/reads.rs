@@ -47,7 +47,7 @@ struct Spans {
 }
 
 impl Spans {
-    /// Those that have ended: task, beginning, end.
+    /// Takes events; returns the reads that they end: task, beginning, end.
     fn ended(&mut self, mut events: Vec<Event>) -> Vec<(u32, u64, u64)> {
         // Each CPU has its own buffer.
         events.sort_by_key(|event| event.ns);
@@ -161,7 +161,7 @@ impl Reads {
         Ok(())
     }
 
-    /// Those that have ended since the last call.
+    /// Takes the reads that have ended since the last call.
     ///
     /// # Errors
     /// The kernel's buffers cannot be read.
@@ -170,7 +170,7 @@ impl Reads {
         Ok(std::mem::take(&mut self.ended))
     }
 
-    /// Those under way now.
+    /// Reads under way now.
     pub fn under_way(&mut self) -> Vec<Timed> {
         self.spans.forget_idle();
         let now = now_ns();

@@ -41,7 +41,7 @@ pub struct Syncs {
 struct Spans(HashMap<u32, u64>);
 
 impl Spans {
-    /// Those that have ended: task, beginning, end.
+    /// Takes events; returns the calls that they end: task, beginning, end.
     fn ended(&mut self, mut events: Vec<Event>) -> Vec<(u32, u64, u64)> {
         // Each CPU has its own buffer.
         events.sort_by_key(|event| event.ns);
@@ -93,7 +93,7 @@ impl Syncs {
         Ok(ended.iter().any(|(task, _, _)| *task == own))
     }
 
-    /// Those that have ended since the last call.
+    /// Takes the calls that have ended since the last call.
     ///
     /// # Errors
     /// The kernel's buffers cannot be read.
@@ -108,7 +108,7 @@ impl Syncs {
             .collect())
     }
 
-    /// Those under way now. Of a task that was killed in one nothing is known any more.
+    /// Calls under way now. Of a task that was killed in one nothing is known any more.
     pub fn under_way(&mut self) -> Vec<Timed> {
         let now = now_ns();
         let homes = &mut self.homes;
@@ -125,7 +125,7 @@ impl Syncs {
 }
 
 impl Timed {
-    /// One of a task; none if its cgroup is not known.
+    /// A call or read of a task; none if its cgroup is not known.
     pub(super) fn of(homes: &mut Homes, task: u32, began: u64, end: u64) -> Option<Timed> {
         let home = homes.ask(task, now_ns())?;
         Some(Timed {

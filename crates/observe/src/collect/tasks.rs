@@ -52,7 +52,7 @@ pub struct Asleep {
     pub task: u32,
     /// The time of the look, on the clock of events.
     pub ns: u64,
-    /// Its cgroup's path.
+    /// The task's cgroup, by its path.
     pub home: String,
     /// The event that it waits for.
     pub wait: Wait,
@@ -233,7 +233,7 @@ impl Tasks {
     }
 }
 
-/// Those in a cgroup, not below it.
+/// Threads in a cgroup, not below it.
 fn threads(directory: &Path) -> Vec<u32> {
     let text = fs::read_to_string(directory.join("cgroup.threads")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -367,7 +367,7 @@ fn state(task: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Of tasks that sleep uninterruptibly, and of those that wait for a FUSE filesystem's daemon.
+/// The wait of a task that sleeps uninterruptibly, or that waits for a FUSE filesystem's daemon.
 fn waits_for(task: u32, has_fuse: bool) -> Option<Wait> {
     let state = state(task)?;
     if state != 'D' && !(has_fuse && state == 'S') {

@@ -16,8 +16,8 @@ pub(super) fn cgroup_file(path: &str, file: &str) -> String {
     }
 }
 
-/// As one word. What cannot be seen is written out, as bash, zsh and ksh read it: a terminal would
-/// obey it.
+/// Quotes text as one word. What cannot be seen is written out, as bash, zsh and ksh read it: a
+/// terminal would obey it.
 pub(super) fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:".contains(c);
     let is_seen = |c: char| c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric();

@@ -9,10 +9,10 @@ use crate::model::host::PAGE;
 use crate::model::observation::Observation;
 use crate::model::text::size;
 
-/// Of the time; a device busy longer is what writers wait for.
+/// Part of the time from which on a busy device is what writers wait for.
 const BOUND: f64 = 0.6;
 
-/// Nothing of what is looked at.
+/// Words for a drain that nothing explains of what is looked at.
 const UNEXPLAINED: &str =
     "neither the disk nor the flusher was busy all the time: something else paces the drain";
 

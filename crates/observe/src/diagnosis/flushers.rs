@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 /// Filesystems that the kernel writes back by cgroup.
 const BY_CGROUP: [&str; 5] = ["btrfs", "ext2", "ext4", "f2fs", "xfs"];
-/// More are not told: by then something else is in the way.
+/// Cgroups that writers are split over at most: by then something else is in the way.
 const MOST: f64 = 64.0;
 
 /// The agent's, in the foreground.

@@ -25,7 +25,7 @@ pub struct Group<'a> {
     pub within: Waits,
     /// `true` if these are told apart.
     is_apart: bool,
-    /// Its tasks need again what was evicted of it.
+    /// `true` if its tasks need again what was evicted of it.
     pub refaults: bool,
     /// Seconds for which the module held its tasks, and how often, as it counted, by kind:
     /// `bandwidth`.

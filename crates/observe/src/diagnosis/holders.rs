@@ -29,7 +29,7 @@ pub struct Blame {
     /// The cgroup that holds or dirties more than half of them; none if none does, or that is not
     /// known.
     pub culprit: Option<String>,
-    /// It holds them itself.
+    /// `true` if it holds them itself.
     pub holds: bool,
     /// The cgroup that holds most of them, if fewer.
     pub most: Option<String>,

@@ -70,7 +70,7 @@ pub struct HostRow {
 /// A cgroup with its descendants; nothing is what cannot be known there.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CgroupRow {
-    /// `/` for the root.
+    /// The cgroup's path, `/` for the root.
     pub cgroup: String,
     /// Bytes of dirty pages.
     pub dirty_bytes: Option<u64>,
@@ -94,7 +94,7 @@ pub struct CgroupRow {
     pub throttled_seconds_per_second: Option<f64>,
     /// Waited for its weight, of all its tasks together.
     pub weight_held_seconds_per_second: Option<f64>,
-    /// Its flushers waited for a window, its own or one above, of all of them together.
+    /// Time that its flushers waited for a window, its own or one above, of all of them together.
     pub window_held_seconds_per_second: Option<f64>,
     /// Why its tasks, or those of the descendant that lost most, stalled.
     pub stall: Option<StallRow>,
@@ -132,7 +132,7 @@ pub struct DeviceRow {
     pub dirty_bytes: Option<u64>,
     /// Pages being written.
     pub writeback_bytes: Option<u64>,
-    /// Its share of the host's limit.
+    /// The device's share of the host's limit.
     pub limit_bytes: Option<u64>,
     /// Bytes dirtied per second.
     pub in_bytes_per_second: Option<f64>,
@@ -264,7 +264,7 @@ fn lost(seen: &Observation) -> BTreeMap<String, BTreeMap<&'static str, f64>> {
     lost
 }
 
-/// By cgroup: why it, or the descendant that lost most, stalled.
+/// Stalls by cgroup: the reason why it, or the descendant that lost most, stalled.
 fn stalls(seen: &Observation) -> BTreeMap<String, StallRow> {
     let diagnosis = super::diagnose_most(seen, &Target::Host, MOST_VERDICTS);
     let mut stalls: BTreeMap<String, StallRow> = BTreeMap::new();

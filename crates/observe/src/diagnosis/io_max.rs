@@ -36,7 +36,7 @@ impl HeldBack {
         )
     }
 
-    /// From a limit that is nearly used up.
+    /// Makes a function that takes a limit for one in the way if it is nearly used up.
     fn by(
         cgroup: &Cgroup,
         device: &str,
@@ -102,8 +102,8 @@ fn rests(seen: &Observation, device: &str) -> bool {
     found.is_some_and(|found| (found.busy_ms as f64) < IDLE * 1000.0 * seen.seconds)
 }
 
-/// Of another cgroup, that what it writes to this device comes up to while the disk has time left: the
-/// journal waits for its pages.
+/// Finds a limit of another cgroup that what it writes to this device comes up to while the disk
+/// has time left: the journal waits for its pages.
 pub fn of_others(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<HeldBack> {
     let devices = seen.stack().down(bdi?);
     let is_above = |other: &str| path_up(path).any(|path| path == other);

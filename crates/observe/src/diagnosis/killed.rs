@@ -29,7 +29,7 @@ pub struct Killed {
     pub remedy: Remedy,
 }
 
-/// Those at or below the target, and above it.
+/// Finds cgroups with kills at or below the target, and above it.
 pub fn killed(seen: &Observation, target: &Target) -> Vec<Killed> {
     if !remedy::can_have_weir(seen) {
         return Vec::new();
@@ -68,7 +68,7 @@ fn of(seen: &Observation, cgroup: &Cgroup) -> Option<Killed> {
     })
 }
 
-/// 75 % of the cgroup's `memory.max`; nothing if it has a ceiling.
+/// A ceiling of 75 % of the cgroup's `memory.max`; nothing if it has a ceiling.
 pub(super) fn ceiling(seen: &Observation, cgroup: &Cgroup) -> Option<Remedy> {
     if !cgroup.ceilings.is_empty() || !remedy::can_have_weir(seen) {
         return None;

@@ -28,7 +28,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Of the group whose path is given, in words.
+    /// The level in words, of the group whose path is given.
     pub fn sentence(&self, path: &str) -> String {
         let whose = match self.domain {
             Domain::Host => "the host",

@@ -58,7 +58,7 @@ impl Binding {
     }
 }
 
-/// Of all memory limits from the cgroup up to the root, the one that leaves the least room.
+/// Finds the memory limit that leaves the least room, from the cgroup up to the root.
 pub fn binding(seen: &Observation, path: &str) -> Option<Binding> {
     let limits = path_up(path).filter_map(|path| {
         let cgroup = seen.cgroup_at(path)?;

@@ -95,7 +95,7 @@ impl Limit {
         Limit::MemoryLimit,
     ];
 
-    /// Its name as a label.
+    /// The limit's name as a label.
     pub fn name(self) -> &'static str {
         match self {
             Limit::Host => "host",
@@ -142,7 +142,7 @@ pub struct Flows {
 struct Flow {
     /// Dirtied by the cgroup's tasks, as far as they were held for it.
     dirtied: f64,
-    /// Its pages that became dirty, by any task.
+    /// The cgroup's pages that became dirty, by any task.
     came: f64,
 }
 
@@ -163,7 +163,7 @@ const FLOWS: f64 = 20.0;
 const QUEUED: f64 = 5.0;
 /// A cgroup dirties others' pages if it dirties so many times what comes to it.
 const FOREIGN: f64 = 2.0;
-/// Less than this part of a flow says nothing.
+/// Part of a flow below which it says nothing.
 const LITTLE: f64 = 0.05;
 
 impl Flows {
@@ -345,7 +345,7 @@ fn most(has: &Has, but: Option<&str>) -> Option<String> {
         .map(|(path, _)| name(path))
 }
 
-/// As labels have it.
+/// The cgroup's name as labels have it.
 fn name(path: &str) -> String {
     if path == UNKNOWN {
         UNKNOWN.into()
@@ -576,7 +576,7 @@ impl Parts<'_> {
         }
     }
 
-    /// For whom memory was reclaimed, at and below a cgroup.
+    /// Cgroups for which memory was reclaimed, at and below a cgroup.
     fn of_memory(&self, victim: &str, below: &str) -> Has {
         let taken = own(self.seen, |cgroup| {
             cgroup.allocated.map(|bytes| bytes as f64)
@@ -622,7 +622,8 @@ struct Node {
     below: BTreeSet<String>,
 }
 
-/// Of what is divided among several: how much one has use for, what it gets in any case, its weight.
+/// Claim to what is divided among several: how much one has use for, what it gets in any case, its
+/// weight.
 #[derive(Clone, Copy)]
 struct Claim {
     demand: f64,

@@ -20,10 +20,10 @@ use policy::objective;
 
 /// The wait to be reached, in milliseconds. Disks lose some of their rate for less.
 const WAIT_MS: u64 = 20;
-/// Less does not keep a disk at work.
+/// Bytes in flight below which a disk is not kept at work.
 const LEAST: u64 = 64 << 10;
 const PAGE_KIB: u64 = 4;
-/// Of the time; a disk busy for less is not full of a flood's writes.
+/// Part of the time below which a busy disk is not full of a flood's writes.
 const BUSY: f64 = 0.6;
 
 /// The cgroup that a task at `path` stands behind on the device: another, that writes most of what
@@ -103,7 +103,7 @@ fn queue(disk: &str, own: &Queue, bytes: u64, rate: u64) -> Option<Remedy> {
     })
 }
 
-/// So many requests of that size, in bytes.
+/// Bytes in flight: so many requests of that size.
 fn in_flight(requests: u64, kib: u64) -> u64 {
     requests.saturating_mul(kib).saturating_mul(1 << 10)
 }

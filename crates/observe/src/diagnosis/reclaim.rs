@@ -244,7 +244,8 @@ fn for_limit(seen: &Observation, binding: &Binding, verdict: &mut Verdict) {
     verdict.remedies = remedy::stock_first(seen, all.collect());
 }
 
-/// Of what cannot be reclaimed any `memory.high` is too little, however large, once it has grown.
+/// Remedy for memory that cannot be reclaimed: any `memory.high` is too little, however large, once
+/// it has grown.
 fn unreclaimable(seen: &Observation, binding: &Binding) -> Option<Remedy> {
     let cgroup = seen.cgroup_at(&binding.path)?;
     let is_without_swap = seen.host.as_ref()?.swap == Some(0);
@@ -328,7 +329,8 @@ fn meets_dirty(seen: &Observation, verdict: &mut Verdict) -> bool {
     true
 }
 
-/// Nothing can be reclaimed: then it matters who has memory, not who takes the little that is freed.
+/// Fills in a verdict where nothing can be reclaimed: then it matters who has memory, not who takes
+/// the little that is freed.
 fn in_vain(seen: &Observation, verdict: &mut Verdict) {
     verdict.because =
         "its tasks reclaim memory for the host, and next to nothing can be reclaimed".into();

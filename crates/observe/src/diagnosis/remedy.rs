@@ -22,7 +22,7 @@ use policy::UNLIMITED;
 use policy::floor::{Caps, Pool};
 use serde::Serialize;
 
-/// One thing to do.
+/// A setting to change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Remedy {
     /// The file or setting.
@@ -31,7 +31,7 @@ pub struct Remedy {
     pub value: String,
     /// The command to type as root.
     pub command: String,
-    /// Its effect and its cost.
+    /// The effect and the cost.
     pub effect: String,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn mib(bytes: u64) -> String {
     format!("{}M", bytes.div_ceil(MIB).max(1))
 }
 
-/// For writers in the throttle.
+/// Remedies for writers in the throttle.
 pub fn throttle(
     seen: &Observation,
     group: &Group,
@@ -360,8 +360,8 @@ fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
     remedies
 }
 
-/// For a device that only its number is known of: one without a disk is FUSE's, or a network's, and
-/// asks for strictness itself.
+/// Remedies for a device that only its number is known of: one without a disk is FUSE's, or a
+/// network's, and asks for strictness itself.
 fn device_of_file(bdi: &str) -> Vec<Remedy> {
     let has_disk = !bdi.starts_with("0:");
     let strict = has_disk.then(|| {
@@ -381,7 +381,7 @@ fn device_of_file(bdi: &str) -> Vec<Remedy> {
     strict.into_iter().chain([ratio]).collect()
 }
 
-/// For what may not be written or read faster.
+/// Remedies for what may not be written or read faster.
 pub fn io_max(held: &HeldBack) -> Vec<Remedy> {
     let key = held.line.trim_start_matches("io.max ");
     let key = key.split('=').next().unwrap_or(key);

@@ -19,7 +19,7 @@ use crate::model::observation::Observation;
 use crate::model::text::size;
 use serde::Serialize;
 
-/// More than so much of dirtyable memory should not be dirty: reclaim waits for the disk then.
+/// Percent of dirtyable memory that should be dirty at most: reclaim waits for the disk beyond.
 const MOST_PERCENT: u64 = 40;
 
 /// Stock Linux's own means against it.

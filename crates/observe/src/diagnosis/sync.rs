@@ -106,9 +106,9 @@ fn flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
     verdict.remedies = remedy::stock_first(seen, all.collect());
 }
 
-/// With a limit on what is dirtied in the place of the one on the disk; or the disk's queue narrowed, so
-/// that others pass what the limit lets go at a time. Lifted alone it would make a flood of the cgroup,
-/// which its neighbours wait for all the time.
+/// Remedies with a limit on what is dirtied in the place of the one on the disk; or with the disk's
+/// queue narrowed, so that others pass what the limit lets go at a time. Lifted alone it would make
+/// a flood of the cgroup, which its neighbours wait for all the time.
 fn instead_of(seen: &Observation, held: &HeldBack, bdi: Option<&str>) -> Vec<Remedy> {
     let path = shown(&held.path);
     let lifted = remedy::io_max(held);

@@ -17,7 +17,7 @@ const RECORD: &str =
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// It is known what they wait for, and no setting shortens that.
+    /// The wait is known, and no setting shortens it.
     NothingHelps,
     /// The source that was looked at does not show what would help.
     NotShown,
@@ -26,7 +26,7 @@ pub enum Why {
 /// Why there is no remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unchanged {
-    /// One of the two reasons.
+    /// The reason, in a word.
     pub why: Why,
     /// The reason, in words.
     pub because: String,
@@ -52,7 +52,7 @@ fn of(why: Why, because: &str, command: impl Into<String>) -> Unchanged {
     }
 }
 
-/// For a verdict without remedies.
+/// Finds the reason for a verdict without remedies.
 pub fn unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged> {
     let is_left = verdict.remedies.is_empty() && verdict.cause != Cause::Nothing;
     if !is_left {

@@ -32,9 +32,9 @@ pub enum Cause {
     FsyncOrJournal,
     /// Reclaim of memory.
     Reclaim,
-    /// They waited, but for nothing that has to do with writeback.
+    /// The tasks waited, but for nothing that has to do with writeback.
     NotWriteback,
-    /// It was the throttle, but what is needed to tell why is missing.
+    /// The tasks were throttled, but what is needed to tell why is missing.
     CannotTell,
     /// No stall was found.
     Nothing,
@@ -70,8 +70,7 @@ pub struct Verdict {
     pub device: Option<String>,
     /// Time lost in what stalled it.
     pub lost: Lost,
-    /// Those of its tasks that lost most of it, most first; those that were seen only now and then are
-    /// left out.
+    /// Tasks that lost most of it, most first; those that were seen only now and then are left out.
     pub tasks: Vec<TaskLost>,
     /// Seconds by kind: throttle, bandwidth, ceiling, reclaim, fsync, FUSE, other.
     pub seconds_by_kind: BTreeMap<&'static str, f64>,
@@ -93,7 +92,7 @@ pub struct Verdict {
     pub remedies: Vec<Remedy>,
     /// Why there is none, if so, and where to look.
     pub unchanged: Option<Unchanged>,
-    /// It is what others wait for, or below a ceiling, so it is held on purpose.
+    /// `true` if others wait for it, or it is below a ceiling, so it is held on purpose.
     pub is_on_purpose: bool,
     /// The cgroup that waits for it, if one does.
     #[serde(skip)]
@@ -114,7 +113,7 @@ pub struct Lost {
     pub seconds: f64,
     /// Tasks that lost any.
     pub tasks: usize,
-    /// Of the wall time of these tasks.
+    /// Part of the wall time of these tasks.
     pub share: f64,
     /// Part of the time looked at in which at least one of them lost it; 0 where that is estimated.
     pub some: f64,
@@ -136,7 +135,7 @@ pub struct Lost {
 pub struct TaskLost {
     /// Id of the task.
     pub task: u32,
-    /// Its name; `?` if that is not known.
+    /// The task's name; `?` if that is not known.
     pub name: String,
     /// Seconds that it lost.
     pub seconds: f64,

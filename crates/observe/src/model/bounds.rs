@@ -26,7 +26,7 @@ const MOST_COUNTED: u64 = 1 << 62;
 
 /// Input that may be nonsense.
 pub(crate) trait Plausible {
-    /// All its numbers can be.
+    /// Returns whether all its numbers can be.
     fn is_plausible(&self) -> bool;
 }
 

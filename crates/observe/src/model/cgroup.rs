@@ -14,7 +14,7 @@ pub const ROOT: &str = "/sys/fs/cgroup";
 pub struct Cgroup {
     /// Below the root's directory; empty for the root.
     pub path: String,
-    /// Of its directory; events name cgroups by it.
+    /// Inode of its directory; events name cgroups by it.
     pub inode: u64,
     /// Dirty pages, of descendants too.
     pub dirty: u64,
@@ -58,17 +58,17 @@ pub struct Cgroup {
     /// `memory.dirty_stat`, if a knob is set that the module counts this cgroup for.
     #[serde(default)]
     pub stat: Option<DirtyStat>,
-    /// By how many bytes dirty + writeback grew; only a look that goes on knows.
+    /// Bytes by which dirty + writeback grew; only a look that goes on knows.
     #[serde(default)]
     pub grown: Option<i64>,
-    /// It has a memory controller, so what it holds and may hold is known.
+    /// `true` if it has a memory controller, so what it holds and may hold is known.
     #[serde(default)]
     pub has_memory: bool,
     /// `nr_dying_descendants` of `cgroup.stat`: cgroups below it that were removed and still hold pages;
     /// none for one without directories.
     #[serde(default)]
     pub dying: u64,
-    /// It has an I/O controller, so what it reads and writes is known.
+    /// `true` if it has an I/O controller, so what it reads and writes is known.
     #[serde(default)]
     pub has_io: bool,
     /// Bytes reclaimed of it, `pgsteal`.

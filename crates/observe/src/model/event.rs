@@ -18,7 +18,7 @@ pub const JOURNAL_BEGAN: &str = "journal_began";
 /// The return probe's.
 pub const JOURNAL_ENDED: &str = "journal_ended";
 
-/// One thing that happened to one task.
+/// An event of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// On the trace's clock.

@@ -77,7 +77,7 @@ pub struct Device {
     /// Devices that it lies on, as LVM's do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<String>,
-    /// Its queue's bound, where requests are queued for it.
+    /// The queue's bound, where requests are queued for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
     /// Figures of debugfs, where it has them of all cgroups.
@@ -86,12 +86,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// Its greatest share, in millionths of the limit.
+    /// The greatest share, in millionths of the limit.
     pub fn max_share(&self) -> u64 {
         self.max_fine.unwrap_or(self.max_ratio * 10_000)
     }
 
-    /// As people call it: `nvme0n1 (259:0)`; its number where it is no disk.
+    /// The device's name for people: `nvme0n1 (259:0)`; its number where it is no disk.
     pub fn name(&self) -> String {
         match &self.disk {
             Some(disk) => format!("{disk} ({})", self.bdi),
@@ -116,7 +116,7 @@ pub struct Writeback {
     pub dirty: u64,
     /// Bytes in writeback.
     pub writeback: u64,
-    /// Its share of the host's limit.
+    /// The device's share of the host's limit.
     pub limit: u64,
     /// Made dirty, a running total.
     pub dirtied: u64,

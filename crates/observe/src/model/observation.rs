@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Observation of a host, live or from a file.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
-    /// From the running kernel, not from a file.
+    /// `true` if it is of the running kernel, not of a file.
     pub is_live: bool,
     /// Length of the observation.
     pub seconds: f64,
@@ -30,7 +30,7 @@ pub struct Observation {
     pub lost: u64,
     /// Notes on what could not be seen, for people.
     pub blind: Vec<String>,
-    /// All events, as they came: for pictures.
+    /// Events as they came: for pictures.
     pub events: Vec<Event>,
     /// The host's limits and pages over time.
     pub limits: Vec<(u64, Limits)>,
@@ -61,9 +61,9 @@ pub struct Observation {
     pub vmscan: Option<Vmscan>,
     /// State of weir's module, if it is loaded.
     pub weir: Option<String>,
-    /// Its parameter `drain_seconds`.
+    /// The module's parameter `drain_seconds`.
     pub drain_seconds: u64,
-    /// It is installed for this kernel, loaded or not.
+    /// `true` if the module is installed for this kernel, loaded or not.
     pub weir_is_installed: bool,
     /// Host and program of a recording; only recordings have it.
     pub made: Option<Made>,

@@ -20,7 +20,7 @@ pub enum Reason {
     Other,
 }
 
-/// By the number of their bit in the event.
+/// Reasons and their names, by the number of their bit in the event.
 const REASONS: [(Reason, &str); 4] = [
     (Reason::Writeback, "VMSCAN_THROTTLE_WRITEBACK"),
     (Reason::Isolated, "VMSCAN_THROTTLE_ISOLATED"),
@@ -29,7 +29,7 @@ const REASONS: [(Reason, &str); 4] = [
 ];
 
 impl Reason {
-    /// From the event's field, which has one bit set.
+    /// Finds the reason of the event's field, which has one bit set.
     pub fn of_bits(bits: i64) -> Reason {
         let found = REASONS.iter().enumerate();
         let mut found = found.filter(|(bit, _)| bits == 1 << bit);
@@ -38,14 +38,14 @@ impl Reason {
             .map_or(Reason::Other, |(_, (reason, _))| *reason)
     }
 
-    /// From what the event's text says.
+    /// Finds the reason of the event's text.
     pub fn of_text(text: &str) -> Reason {
         let found = REASONS.iter().find(|(_, name)| *name == text);
         found.map_or(Reason::Other, |(reason, _)| *reason)
     }
 }
 
-/// One sleep in `reclaim_throttle()`.
+/// A sleep in `reclaim_throttle()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Recorded")]
 pub struct Slept {
@@ -57,7 +57,7 @@ pub struct Slept {
     pub reason: Reason,
 }
 
-/// As recordings have it: the first versions had the time alone.
+/// A sleep as recordings have it: the first versions had the time alone.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Recorded {
@@ -90,7 +90,7 @@ impl From<Recorded> for Slept {
 /// A task's sleeps between the beginning and the end of reclaim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reclaimed {
-    /// For a memory limit of its cgroup or of one above; not for the host.
+    /// `true` if it was for a memory limit of its cgroup or of one above; not for the host.
     pub is_for_limit: bool,
     /// Nanoseconds that it slept in the meantime.
     pub slept: BTreeMap<Reason, u64>,
@@ -126,7 +126,7 @@ pub struct Vmscan {
 }
 
 impl Vmscan {
-    /// All of them, by the kernel's names.
+    /// The counters by the kernel's names.
     pub(crate) fn fields(&mut self) -> [(&'static str, &mut u64); 7] {
         [
             ("pgscan_direct", &mut self.scanned_direct),

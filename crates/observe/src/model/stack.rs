@@ -7,7 +7,7 @@
 use super::host::Device;
 use std::collections::BTreeMap;
 
-/// Of each device that lies on others, those right below it.
+/// Devices right below each device that lies on others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack(BTreeMap<String, Vec<String>>);
 

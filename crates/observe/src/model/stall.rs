@@ -20,7 +20,7 @@ pub struct Stall {
     pub task: u32,
     /// The limit or event that the task waited for.
     pub kind: Kind,
-    /// Its length, if its end was seen.
+    /// The length, if the end was seen.
     pub slept_ns: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub enum Kind {
     Sync,
 }
 
-/// One pause in the throttle.
+/// A pause in the throttle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Throttled {
     /// The pause as the event announced it.
@@ -49,7 +49,7 @@ pub struct Throttled {
 }
 
 impl Stall {
-    /// Its length; the announced one where the end was not seen.
+    /// The length; the announced one where the end was not seen.
     pub fn length_ns(&self) -> u64 {
         self.slept_ns.unwrap_or(match &self.kind {
             Kind::Throttle(throttled) => {
@@ -62,7 +62,7 @@ impl Stall {
 
 /// Two events of one pass are not further apart.
 const SAME_PASS_NS: u64 = 1_000_000;
-/// From the throttle's event to the switch that begins its sleep, on a slow machine.
+/// Time from the throttle's event to the switch that begins its sleep, on a slow machine.
 const FALLS_ASLEEP_NS: u64 = 5_000_000;
 
 /// A task between events.
@@ -70,7 +70,7 @@ const FALLS_ASLEEP_NS: u64 = 5_000_000;
 struct Task {
     /// Index of its pause that has not ended.
     paused: Option<usize>,
-    /// It was switched out to sleep since.
+    /// `true` if it was switched out to sleep since.
     is_out: bool,
     /// `weir:dirty_pause` came before the kernel's own event; they come in either order.
     decided: Option<(u64, String)>,
@@ -81,7 +81,7 @@ struct Task {
     journal_since: Option<u64>,
 }
 
-/// All stalls of a trace, by their beginning.
+/// Finds all stalls of a trace, by their beginning.
 pub fn all(trace: &Trace) -> Vec<Stall> {
     let ends_are_seen = trace.seen.contains(WOKE);
     let switches = trace.seen.contains("sched_switch") && !ends_are_seen;

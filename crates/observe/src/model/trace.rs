@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Events of a stretch of time.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// All events, ordered by time.
+    /// Events, ordered by time.
     pub events: Vec<Event>,
-    /// Of tasks, by id, where they are known.
+    /// Names of tasks, by id, where they are known.
     pub names: BTreeMap<u32, String>,
     /// Events that are in it or, in a live trace, were asked for; without their system.
     pub seen: BTreeSet<String>,

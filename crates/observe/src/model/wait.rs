@@ -29,7 +29,7 @@ pub enum Wait {
     Ceiling,
     /// Memory that reclaim has to free first.
     Reclaim,
-    /// Its cgroup is over `memory.high`: the kernel's penalty for that.
+    /// The kernel's penalty for a cgroup over `memory.high`.
     OverHigh,
     /// Room in a disk's queue, in a page fault: for what reclaim writes to swap, or what it reads.
     Queue,
@@ -171,7 +171,7 @@ const CALLERS: &[(Wait, &[&str])] = &[
     (Wait::Fault, &["filemap_fault", "do_swap_page"]),
 ];
 
-/// Of a disk's queue: no free tag, or too much under way already.
+/// Functions that wait in a disk's queue: no free tag, or too much under way already.
 const QUEUES: [&str; 3] = ["blk_mq_get_tag", "rq_qos_wait", "wbt_wait"];
 
 // Numbers of system calls: read, pread64, readv and so on. They are of the architecture weir runs
@@ -242,7 +242,7 @@ pub fn of_function(function: &str) -> Option<Wait> {
     known.next().map(|(wait, _)| *wait)
 }
 
-/// By the functions of a stack, the innermost first; with the one that tells it.
+/// Finds the wait by the functions of a stack, the innermost first; with the one that tells it.
 pub fn of_stack<'a>(frames: &[&'a str]) -> (Wait, Option<&'a str>) {
     let mut known = frames
         .iter()
@@ -250,7 +250,7 @@ pub fn of_stack<'a>(frames: &[&'a str]) -> (Wait, Option<&'a str>) {
     known.next().unwrap_or((Wait::Other, None))
 }
 
-/// From the texts of `wchan` and `syscall`.
+/// Finds the wait by the texts of `wchan` and `syscall`.
 pub fn classify(wchan: &str, syscall: &str) -> Wait {
     if let Some(kind) = of_function(wchan) {
         return kind;

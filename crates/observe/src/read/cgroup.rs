@@ -37,11 +37,11 @@ pub struct Want {
     /// Dirty pages and the like. Reading them makes the kernel add up its counters, which changes
     /// how well it throttles.
     pub memory: bool,
-    /// Its pressure, and its targets in `io.latency`.
+    /// Pressure, and targets in `io.latency`.
     pub pressure: bool,
     /// Limits on memory and I/O.
     pub limits: bool,
-    /// All memory that it holds.
+    /// Memory that it holds in all.
     pub usage: bool,
     /// weir's knobs, if its module is loaded.
     pub knobs: bool,
@@ -58,7 +58,7 @@ impl Want {
     };
 }
 
-/// All cgroups of the machine whose root directory this is.
+/// Reads all cgroups of the machine whose root directory this is.
 pub fn all(root: &Path, want: Want) -> Vec<Cgroup> {
     let mut found = Vec::new();
     let top = root.join(ROOT.trim_start_matches('/'));

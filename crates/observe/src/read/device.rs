@@ -42,8 +42,8 @@ impl Writeback {
     }
 }
 
-/// All devices; `busy_ms`, `written` and `read`, and `dirtied` of what writeback knows, are running
-/// totals.
+/// Reads all devices; `busy_ms`, `written` and `read`, and `dirtied` of what writeback knows, are
+/// running totals.
 pub fn devices(root: &Path) -> Vec<Device> {
     let (mut mounts, mut disks, mut stack) = (mounts(root), disks(root), stack(root));
     let entries = fs::read_dir(root.join("sys/class/bdi"))

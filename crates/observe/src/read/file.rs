@@ -22,7 +22,7 @@ pub(crate) const LARGEST: u64 = 2 << 30;
 const MOST_TOLD: usize = 8;
 
 impl Observation {
-    /// From a file: a recording, `trace.dat`, or text of ftrace, trace-cmd or perf.
+    /// Reads a file: a recording, `trace.dat`, or text of ftrace, trace-cmd or perf.
     ///
     /// # Errors
     /// It cannot be read, or is none of these.
@@ -82,7 +82,7 @@ impl Observation {
     }
 }
 
-/// All of a file or a pipe.
+/// Reads all of a file or a pipe.
 ///
 /// # Errors
 /// It cannot be read, or has more than is held in memory.

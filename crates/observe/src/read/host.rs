@@ -68,7 +68,7 @@ pub(crate) fn total(text: &str, line: &str) -> u64 {
 }
 
 impl Host {
-    /// As the machine with this root directory is now.
+    /// Reads the settings and memory of the machine with this root directory, as they are now.
     pub fn read(root: &Path) -> Host {
         let setting = |name: &str| number(&root.join("proc/sys/vm").join(name));
         let memory = text(&root.join("proc/meminfo"));

@@ -48,7 +48,7 @@ const VERSION: u32 = 2;
 /// Unpacked; more is not read, because what becomes of it has to fit in memory, and so is not
 /// written either.
 const LARGEST: u64 = 1 << 30;
-/// Of that, for what is known at the end.
+/// Bytes of that for what is known at the end.
 const ROOM_FOR_THE_END: u64 = 64 << 20;
 /// Events packed in a line: what is lost where a file is damaged.
 const PACKED: usize = 1000;
@@ -81,7 +81,7 @@ struct Head {
 /// State that is known at the end.
 #[derive(Default, Serialize, Deserialize)]
 struct State {
-    /// Of a running kernel, not of a model of one: what flushers and devices did is known.
+    /// `true` of a running kernel, not of a model of one: what flushers and devices did is known.
     #[serde(default = "yes")]
     is_live: bool,
     seconds: f64,
@@ -254,7 +254,7 @@ impl Recording {
         Ok(())
     }
 
-    /// More could not be read any more.
+    /// Returns whether more could not be read any more.
     pub fn is_full(&self) -> bool {
         self.unpacked > LARGEST - ROOM_FOR_THE_END
     }

@@ -19,7 +19,7 @@ use knobs::PageSize;
 use std::collections::HashMap;
 
 impl Trace {
-    /// From a file's content: `trace.dat`, or text of ftrace, trace-cmd or perf.
+    /// Reads a file's content: `trace.dat`, or text of ftrace, trace-cmd or perf.
     ///
     /// # Errors
     /// It is none of the kinds that are understood.

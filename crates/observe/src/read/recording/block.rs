@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// See above. The first two numbers of each row are its time and its task.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Block {
-    /// Of devices and domains; rows have places in it.
+    /// Texts of devices and domains; rows have places in it.
     texts: Vec<String>,
     woke: Vec<[i64; 2]>,
     decided: Vec<[i64; 3]>,

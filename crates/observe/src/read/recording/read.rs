@@ -119,8 +119,8 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
     })
 }
 
-/// Of a recording without its end: which events there could have been is taken from those there
-/// are.
+/// Makes an observation of a recording without its end: which events there could have been is taken
+/// from those there are.
 fn cut(mut trace: Trace, samples: Samples) -> Observation {
     let woke = trace.events.iter().any(|event| event.what == What::Woke);
     trace

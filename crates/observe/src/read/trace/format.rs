@@ -13,7 +13,7 @@ use super::decode::Fields;
 use anyhow::{Context, Result, bail};
 use std::cell::Cell;
 
-/// One event's layout.
+/// Layout of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Format {
     /// Name of the event, without its system.
@@ -33,7 +33,7 @@ struct Field {
 }
 
 impl Format {
-    /// From the file's text.
+    /// Parses the format file's text.
     ///
     /// # Errors
     /// What the text lacks.

@@ -21,7 +21,7 @@ pub struct Raw<'a> {
 pub struct Read {
     /// Records lost before the page, as far as it says.
     pub lost: u64,
-    /// It is not what the kernel writes from some point on.
+    /// `true` if the page is not what the kernel writes from some point on.
     pub damaged: bool,
 }
 
