@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Reads the policy again when its file changes and on SIGHUP. Exit status: 0 ended or valid, 1 the
 /// policy is refused, 2 it cannot run.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct AgentArgs {
     /// The policy file; without one, nothing is set, and what an earlier run set is put back
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, requires = "check")]
     dry_run: bool,
     /// Where to show metrics, or `none`
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9759", value_parser = listen)]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9759", value_parser = parse_listen)]
     listen: Listen,
     /// Show only cgroups that match; can be repeated
     #[arg(long, value_name = "GLOB", value_parser = |text: &str| globs::parse_pattern(text).map(|_| text.to_string()))]
@@ -63,7 +63,7 @@ pub struct Args {
 #[derive(Clone, Debug)]
 struct Listen(Option<SocketAddr>);
 
-fn listen(text: &str) -> Result<Listen, String> {
+fn parse_listen(text: &str) -> Result<Listen, String> {
     if text == "none" {
         return Ok(Listen(None));
     }
@@ -73,9 +73,9 @@ fn listen(text: &str) -> Result<Listen, String> {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<ExitCode> {
+pub fn run(args: AgentArgs) -> Result<ExitCode> {
     if let Some(file) = &args.check {
-        return check(file, &args);
+        return check_policy(file, &args);
     }
     let only = args
         .show
@@ -97,7 +97,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let journal = Journal::new(std::io::stdout(), args.json);
     match agent::run(&options, &journal) {
         Err(agent::Error::Policy(problems)) => {
-            output::note(problems);
+            output::print_note(problems);
             Ok(ExitCode::from(1))
         }
         Err(agent::Error::Other(why)) => Err(why),
@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
-fn check(file: &Path, args: &Args) -> Result<ExitCode> {
+fn check_policy(file: &Path, args: &AgentArgs) -> Result<ExitCode> {
     let checked = Rules::load(file, None);
     let status = ExitCode::from(u8::from(checked.is_err()));
     let tree = cgroup::mounted(&args.root).ok();
@@ -128,17 +128,17 @@ fn check(file: &Path, args: &Args) -> Result<ExitCode> {
         {
             report.extend(seen);
         }
-        output::json(&report)?;
+        output::print_json(&report)?;
         return Ok(status);
     }
     match checked {
-        Ok(rules) => tell(file, &rules, &seen)?,
-        Err(problems) => output::note(problems),
+        Ok(rules) => print_preview(file, &rules, &seen)?,
+        Err(problems) => output::print_note(problems),
     }
     Ok(status)
 }
 
-fn tell(file: &Path, rules: &Rules, seen: &Preview) -> Result<()> {
+fn print_preview(file: &Path, rules: &Rules, seen: &Preview) -> Result<()> {
     let count = |number: usize, noun: &str| {
         let s = if number == 1 { "" } else { "s" };
         format!("{number} {noun}{s}")
@@ -147,7 +147,7 @@ fn tell(file: &Path, rules: &Rules, seen: &Preview) -> Result<()> {
     if !rules.objectives.is_empty() {
         parts += &format!(", {}", count(rules.objectives.len(), "objective"));
     }
-    output::line(format_args!("{}: valid: {parts}", file.display()))?;
+    output::print_line(format_args!("{}: valid: {parts}", file.display()))?;
     for of in &seen.matched {
         let mut found = count(of.cgroups, "cgroup");
         if of.delegated > 0 {
@@ -157,7 +157,7 @@ fn tell(file: &Path, rules: &Rules, seen: &Preview) -> Result<()> {
             found += &format!(", may limit {limited}");
         }
         let globs = of.globs.escape_debug();
-        output::line(format_args!("  {}: {globs}: {found}", of.by))?;
+        output::print_line(format_args!("  {}: {globs}: {found}", of.by))?;
     }
     for write in &seen.writes {
         let (cgroup, is) = (write.cgroup.escape_debug(), write.is.as_deref());
@@ -165,13 +165,13 @@ fn tell(file: &Path, rules: &Rules, seen: &Preview) -> Result<()> {
             || "and the file is not there: load the module".into(),
             |text| format!("is {}", text.escape_debug()),
         );
-        output::line(format_args!(
+        output::print_line(format_args!(
             "  {cgroup}: {} = {}, {is}",
             write.file, write.to
         ))?;
     }
     for warning in &seen.warnings {
-        output::note(format_args!("{}: warning: {warning}", file.display()));
+        output::print_note(format_args!("{}: warning: {warning}", file.display()));
     }
     Ok(())
 }

@@ -16,14 +16,14 @@ const PROGRAM: &str = "weir-bench";
 /// Commands of the bench.
 #[derive(Subcommand)]
 pub enum Command {
-    Run(run::Args),
-    Compare(compare::Args),
-    Sweep(sweep::Args),
-    Plan(plan::Args),
-    Check(check::Args),
-    Metrics(metrics::Args),
-    Exec(Box<exec::Args>),
-    Kernels(kernels::Args),
+    Run(run::RunArgs),
+    Compare(compare::CompareArgs),
+    Sweep(sweep::SweepArgs),
+    Plan(plan::PlanArgs),
+    Check(check::CheckArgs),
+    Metrics(metrics::MetricsArgs),
+    Exec(Box<exec::ExecArgs>),
+    Kernels(kernels::KernelsArgs),
 }
 
 /// Runs the subcommand.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir check`: is a scenario valid?
 
-use crate::run::place;
+use crate::run::place_parser;
 use crate::twin::Twin;
 use crate::{here, output};
 use agent::rules::Rules;
@@ -19,9 +19,9 @@ use std::process::ExitCode;
 /// refuses every key that this place cannot honour; for a host, as this machine is. Exit status: 0
 /// valid, 1 refused. Knobs that do nothing on a job's filesystem are noted; the scenario is valid.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct CheckArgs {
     /// Also refuse keys that this place cannot honour
-    #[arg(long, value_parser = place())]
+    #[arg(long, value_parser = place_parser())]
     on: Option<Place>,
     /// One JSON object instead of text
     #[arg(long)]
@@ -31,10 +31,10 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let loaded = scenario::load(&args.scenario).and_then(with_policy);
     let result = match args.on {
-        Some(place) => loaded.and_then(|scenario| honoured(args, place, scenario)),
+        Some(place) => loaded.and_then(|scenario| check_honoured(args, place, scenario)),
         None => loaded,
     };
     if args.json {
@@ -43,10 +43,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .err()
             .map_or(&[][..], |problems| &problems.0);
         let notes = match &result {
-            Ok(scenario) => notes(args, scenario)?.0,
+            Ok(scenario) => idle_keys(args, scenario)?.0,
             Err(_) => Vec::new(),
         };
-        output::json(&serde_json::json!({
+        output::print_json(&serde_json::json!({
             "valid": result.is_ok(), "problems": problems, "notes": notes
         }))?;
         return Ok(ExitCode::from(u8::from(result.is_err())));
@@ -54,24 +54,24 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match result {
         Ok(s) => {
             let (jobs, phases, expects) = (s.jobs.len(), s.phases.len(), s.expects.len());
-            output::line(format_args!(
+            output::print_line(format_args!(
                 "{}: valid: {jobs} jobs, {phases} phases, {expects} expectations",
                 args.scenario.display()
             ))?;
-            for note in notes(args, &s)?.0 {
-                output::note(format_args!("{note}"));
+            for note in idle_keys(args, &s)?.0 {
+                output::print_note(format_args!("{note}"));
             }
             Ok(ExitCode::SUCCESS)
         }
         Err(problems) => {
-            output::note(problems);
+            output::print_note(problems);
             Ok(ExitCode::from(1))
         }
     }
 }
 
 /// Keys that do nothing, with their lines.
-fn notes(args: &Args, scenario: &Scenario) -> Result<Problems, Problems> {
+fn idle_keys(args: &CheckArgs, scenario: &Scenario) -> Result<Problems, Problems> {
     executor::locate_refusals(&args.scenario, scenario::effect::without_effect(scenario))
 }
 
@@ -82,11 +82,15 @@ fn with_policy(scenario: Scenario) -> Result<Scenario, Problems> {
 }
 
 /// The scenario, if `place` honours all of its keys.
-fn honoured(args: &Args, place: Place, scenario: Scenario) -> Result<Scenario, Problems> {
+fn check_honoured(
+    args: &CheckArgs,
+    place: Place,
+    scenario: Scenario,
+) -> Result<Scenario, Problems> {
     let refused = match place {
         Place::Lab => lab::refusals(&scenario, false),
         Place::Twin => Twin { seed: 1 }.find_refusals(&scenario),
-        Place::Host => here::refusals(&scenario),
+        Place::Host => here::find_refusals(&scenario),
     };
     if refused.is_empty() {
         return Ok(scenario);

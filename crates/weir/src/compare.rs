@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir compare`: how far is the twin from the lab?
 
-use crate::run::{blamed, clock, in_lab};
+use crate::run::{blame_lines, clock_name, in_lab};
 use crate::twin::Twin;
 use crate::{counted, output};
 use anyhow::{Context, Result, anyhow, bail};
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// range. A latency is near within a factor of 1.5, a percentage within 5 points. Exit status: 0 all
 /// near, 1 some not, 2 the scenario could not be run.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct CompareArgs {
     /// Take the lab's figures from the report.json of an earlier `weir run --out DIR`, in the lab or
     /// on a host; one of another scenario, kernel or clock is refused
     #[arg(long, value_name = "FILE", conflicts_with_all = ["repeat", "out"])]
@@ -95,7 +95,7 @@ impl Pair {
             }
     }
 
-    fn difference(&self) -> String {
+    fn format_difference(&self) -> String {
         let (lab, twin) = (self.lab.median, self.twin);
         match Unit::of_metric(&self.name) {
             Unit::Percent => format!("{:+.1} points", twin - lab),
@@ -106,10 +106,10 @@ impl Pair {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     let mut scenario = scenario::load(&args.scenario)?;
     if args.count_instructions {
-        counted::machine(&mut scenario);
+        counted::set_machine(&mut scenario);
     }
     // Figures are compared, not judged: what only the twin measures is no reason to refuse.
     let expects = std::mem::take(&mut scenario.expects);
@@ -122,13 +122,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         out: None,
     };
     let twin = Twin { seed: args.seed }.run(&request, &());
-    let twin = twin.map_err(|error| blamed(error, &args.scenario))?;
+    let twin = twin.map_err(|error| blame_lines(error, &args.scenario))?;
     let twin = Report::new(&scenario, &Arm::ALL, &twin);
     let lab = match &args.lab {
-        Some(path) => earlier(path, args, &scenario)?,
+        Some(path) => read_report(path, args, &scenario)?,
         None => from_guests(args, &request)?,
     };
-    let pairs = pairs(&scenario, &expects, lab, &twin);
+    let pairs = pair_figures(&scenario, &expects, lab, &twin);
     if pairs.is_empty() {
         bail!(
             "no figure of the lab's has a name that the twin's figures have: give --lab a report of the same scenario"
@@ -136,12 +136,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let near = pairs.iter().filter(|pair| pair.is_near()).count();
     if args.json {
-        output::json(&json(&pairs))?;
+        output::print_json(&figures_as_json(&pairs))?;
     } else {
-        output::line(format_args!("{}\n", table(&pairs, args.markdown)))?;
-        output::line(format_args!("{near} of {} figures are near", pairs.len()))?;
-        if let Some((error, figures)) = error(&pairs) {
-            output::line(format_args!(
+        output::print_line(format_args!("{}\n", figure_table(&pairs, args.markdown)))?;
+        output::print_line(format_args!("{near} of {} figures are near", pairs.len()))?;
+        if let Some((error, figures)) = mean_error(&pairs) {
+            output::print_line(format_args!(
                 "mean absolute relative error {:.1} % (N={figures}, those that are not 0 in the lab)",
                 error * 100.0
             ))?;
@@ -151,7 +151,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// The mean of |twin / lab - 1|, and over how many figures: those that the lab has something of.
-fn error(pairs: &[Pair]) -> Option<(f64, usize)> {
+fn mean_error(pairs: &[Pair]) -> Option<(f64, usize)> {
     let errors: Vec<f64> = pairs
         .iter()
         .filter(|pair| pair.lab.median != 0.0)
@@ -161,14 +161,14 @@ fn error(pairs: &[Pair]) -> Option<(f64, usize)> {
     (!errors.is_empty()).then(|| (sum / errors.len() as f64, errors.len()))
 }
 
-fn from_guests(args: &Args, request: &Request) -> Result<BTreeMap<String, Lab>> {
+fn from_guests(args: &CompareArgs, request: &Request) -> Result<BTreeMap<String, Lab>> {
     let request = Request {
         repeat: args.repeat,
         out: args.out.as_deref(),
         ..*request
     };
     let runs = in_lab(&args.kernel, args.count_instructions, &request)
-        .map_err(|error| blamed(error, &args.scenario))?;
+        .map_err(|error| blame_lines(error, &args.scenario))?;
     let report = Report::new(request.scenario, &Arm::ALL, &runs);
     if let Some(trouble) = report.troubles.first() {
         bail!("{trouble}");
@@ -187,7 +187,7 @@ fn from_guests(args: &Args, request: &Request) -> Result<BTreeMap<String, Lab>> 
 
 /// Refuses a report of another scenario, kernel or clock; one without these, of an earlier weir, is
 /// taken as it is.
-fn fits(run: &Value, args: &Args, scenario: &Scenario) -> Result<()> {
+fn check_same_run(run: &Value, args: &CompareArgs, scenario: &Scenario) -> Result<()> {
     let is_other = |key: &str, wanted: &str| {
         let of_report = run[key].as_str().filter(|has| *has != wanted);
         of_report.map(str::to_owned)
@@ -195,7 +195,7 @@ fn fits(run: &Value, args: &Args, scenario: &Scenario) -> Result<()> {
     if let Some(name) = is_other("scenario", &scenario.name) {
         bail!("is of the scenario `{name}`, not of `{}`", scenario.name);
     }
-    let wanted = clock(args.count_instructions);
+    let wanted = clock_name(args.count_instructions);
     if let Some(other) = is_other("clock", wanted) {
         let how = match args.count_instructions {
             true => "leave out",
@@ -233,7 +233,11 @@ fn fits(run: &Value, args: &Args, scenario: &Scenario) -> Result<()> {
 }
 
 /// Figures of a report.json.
-fn earlier(path: &Path, args: &Args, scenario: &Scenario) -> Result<BTreeMap<String, Lab>> {
+fn read_report(
+    path: &Path,
+    args: &CompareArgs,
+    scenario: &Scenario,
+) -> Result<BTreeMap<String, Lab>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the report {}", path.display()))?;
     let wrong = || {
@@ -244,7 +248,8 @@ fn earlier(path: &Path, args: &Args, scenario: &Scenario) -> Result<BTreeMap<Str
     };
     let value: Value =
         serde_json::from_str(&text).map_err(|why| anyhow!("{}: {why}", path.display()))?;
-    fits(&value["run"], args, scenario).map_err(|why| anyhow!("{} {why}", path.display()))?;
+    check_same_run(&value["run"], args, scenario)
+        .map_err(|why| anyhow!("{} {why}", path.display()))?;
     let metrics = value["metrics"].as_object().ok_or_else(wrong)?;
     // What never came is null.
     let number = |value: &Value| value.as_f64().or(value.is_null().then_some(f64::INFINITY));
@@ -263,7 +268,7 @@ fn earlier(path: &Path, args: &Args, scenario: &Scenario) -> Result<BTreeMap<Str
 }
 
 /// Figures that both have: of each job and the host, and what an expectation names.
-fn pairs(
+fn pair_figures(
     scenario: &Scenario,
     expects: &[Expect],
     mut lab: BTreeMap<String, Lab>,
@@ -298,7 +303,7 @@ fn pairs(
     pairs
 }
 
-fn table(pairs: &[Pair], markdown: bool) -> Table {
+fn figure_table(pairs: &[Pair], markdown: bool) -> Table {
     let mut table = report::plain_table(markdown);
     table.set_header(["figure", "lab", "N", "twin", "difference", ""]);
     for pair in pairs {
@@ -319,7 +324,7 @@ fn table(pairs: &[Pair], markdown: bool) -> Table {
             &range,
             &lab.n.to_string(),
             &twin,
-            &pair.difference(),
+            &pair.format_difference(),
             near,
         ]);
     }
@@ -329,7 +334,7 @@ fn table(pairs: &[Pair], markdown: bool) -> Table {
     table
 }
 
-fn json(pairs: &[Pair]) -> Value {
+fn figures_as_json(pairs: &[Pair]) -> Value {
     let figures: serde_json::Map<String, Value> = pairs
         .iter()
         .map(|pair| {
@@ -342,7 +347,7 @@ fn json(pairs: &[Pair]) -> Value {
             (pair.name.clone(), figure)
         })
         .collect();
-    let error = error(pairs).map(|(error, _)| error);
+    let error = mean_error(pairs).map(|(error, _)| error);
     serde_json::json!({ "figures": figures, "mean_absolute_relative_error": error })
 }
 
@@ -372,12 +377,12 @@ mod tests {
     fn the_error_is_the_mean_of_what_the_lab_has() {
         let of = |lab: f64, twin: f64| pair("stock.p.a.iops", (lab, lab, lab), twin);
         let (error, figures) =
-            error(&[of(100.0, 90.0), of(10.0, 13.0), of(0.0, 5.0)]).expect("two");
+            mean_error(&[of(100.0, 90.0), of(10.0, 13.0), of(0.0, 5.0)]).expect("two");
         assert!(
             (error - 0.2).abs() < 1e-9 && figures == 2,
             "{error} {figures}"
         );
-        assert_eq!(super::error(&[of(0.0, 5.0)]), None);
+        assert_eq!(super::mean_error(&[of(0.0, 5.0)]), None);
     }
 
     #[test]

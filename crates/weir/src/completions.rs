@@ -12,13 +12,13 @@ use std::process::ExitCode;
 /// The package installs files that load it. Without the package: `source <(weir completions bash)`,
 /// or `weir completions fish | source`. Exit status: 0.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct CompletionsArgs {
     /// Shell that the completions are for
     shell: Shell,
 }
 
 /// Runs the subcommand; `command` is all that this program shows.
-pub fn run(args: &Args, mut command: Command) -> Result<ExitCode> {
+pub fn run(args: &CompletionsArgs, mut command: Command) -> Result<ExitCode> {
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
     generate(args.shell, &mut command, name, &mut script);

@@ -20,7 +20,7 @@ pub fn exit(error: &Error) -> ! {
     let Some(command) = known else {
         error.exit();
     };
-    output::note(format_args!(
+    output::print_note(format_args!(
         "weir: `weir {command}` is not in this binary, which holds what a node needs: it is `weir-bench {command}` of the package weir-bench, and ./weir {command} in weir's source tree"
     ));
     std::process::exit(2);

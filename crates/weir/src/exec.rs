@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Output comes line by line. Exit status: the script's own; 125 if the guest failed (its kernel
 /// warned, for example), 126 if it hung or died, 2 if it could not be run.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ExecArgs {
     /// debian:6.12, debian:7.3:generic, debian:6.12:arm64 (`weir kernels` lists them), debug,
     /// debug-kcsan, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
@@ -28,7 +28,7 @@ pub struct Args {
     /// Memory of one kind, as a NUMA node; repeat it for each kind, fastest first. The guest's memory
     /// is their sum instead of --memory, its CPUs are on the first node. Latency and bandwidth as in
     /// 250ns and 50G/s
-    #[arg(long = "tier", value_name = "SIZE[,LATENCY,BANDWIDTH]", value_parser = tier)]
+    #[arg(long = "tier", value_name = "SIZE[,LATENCY,BANDWIDTH]", value_parser = parse_tier)]
     tiers: Vec<Tier>,
     /// Make the last tier a DIMM: all of its memory can go offline and be removed
     #[arg(long)]
@@ -41,10 +41,10 @@ pub struct Args {
     possible_cpus: u32,
     /// A disk: linked as /dev/weir/NAME and, with a filesystem, mounted at /mnt/NAME; bandwidth as
     /// in 256K/s
-    #[arg(long = "disk", value_name = "NAME=SIZE[,FS[,WRITE_BPS]]", value_parser = disk)]
+    #[arg(long = "disk", value_name = "NAME=SIZE[,FS[,WRITE_BPS]]", value_parser = parse_disk)]
     disks: Vec<ScriptDisk>,
     /// Put a file of this machine into the guest
-    #[arg(long = "file", value_name = "HOST:GUEST", value_parser = file)]
+    #[arg(long = "file", value_name = "HOST:GUEST", value_parser = parse_file)]
     files: Vec<(PathBuf, String)>,
     /// Put a Debian package into the guest, with the libraries it needs but nothing else it depends
     /// on
@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Set an environment variable of the script
-    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = parse_variable)]
     env: Vec<(String, String)>,
     /// End the guest after this long
     #[arg(long, default_value = "10m", value_parser = config::units::milliseconds)]
@@ -91,11 +91,11 @@ const FAILED: u8 = 125;
 const INCONCLUSIVE: u8 = 126;
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<ExitCode> {
+pub fn run(args: ExecArgs) -> Result<ExitCode> {
     let request = ScriptRequest {
         kernel: args.kernel,
         memory: args.memory,
-        tiers: numbered(args.tiers),
+        tiers: number_tiers(args.tiers),
         dimm: args.dimm,
         cpus: args.cpus,
         possible_cpus: args.possible_cpus,
@@ -116,7 +116,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         out: args.out,
         cache: Cache::discover()?,
     };
-    boot(&request)
+    boot_guest(&request)
 }
 
 /// Commands that make of a guest an installed host: a cgroup, and the module in its place.
@@ -124,17 +124,17 @@ const INSTALL: &str = "mkdir -p /sys/fs/cgroup/doctor /lib/modules/$(uname -r)/u
     [ ! -e /weir.ko ] || cp /weir.ko /lib/modules/$(uname -r)/updates/\n";
 
 /// Runs `weir doctor` in a guest; the exit status is as of `weir exec`.
-pub fn doctor(kernel: &str, json: bool) -> Result<ExitCode> {
+pub fn run_doctor(kernel: &str, json: bool) -> Result<ExitCode> {
     let json = if json { " --json" } else { "" };
-    text(kernel, &format!("{INSTALL}exec weir doctor{json}\n"))
+    run_text(kernel, &format!("{INSTALL}exec weir doctor{json}\n"))
 }
 
 /// Runs the text of a script in a small guest; the exit status is as of `weir
 /// exec`.
-fn text(kernel: &str, script: &str) -> Result<ExitCode> {
+fn run_text(kernel: &str, script: &str) -> Result<ExitCode> {
     let file = tempfile::NamedTempFile::new().context("making a file for the guest's script")?;
     std::fs::write(file.path(), script).with_context(|| format!("{}", file.path().display()))?;
-    boot(&ScriptRequest {
+    boot_guest(&ScriptRequest {
         kernel: kernel.to_owned(),
         memory: 1 << 30,
         tiers: Vec::new(),
@@ -161,17 +161,17 @@ fn text(kernel: &str, script: &str) -> Result<ExitCode> {
 }
 
 /// Boots the guest, prints its script's output and says what became of it.
-fn boot(request: &ScriptRequest) -> Result<ExitCode> {
+fn boot_guest(request: &ScriptRequest) -> Result<ExitCode> {
     // A guest runs to its end even if the reader of its output is gone.
     let mut shown = Ok(());
     let result = lab::exec(request, &mut |said| match said {
-        Said::Line(line) if shown.is_ok() => shown = output::line(line),
+        Said::Line(line) if shown.is_ok() => shown = output::print_line(line),
         Said::Line(_) => {}
-        Said::FailedBoot(failed) => output::note(format_args!("weir exec: {failed}")),
+        Said::FailedBoot(failed) => output::print_note(format_args!("weir exec: {failed}")),
     })?;
     shown?;
     let release = result.kernel_release.as_deref().unwrap_or("?");
-    output::note(format_args!(
+    output::print_note(format_args!(
         "weir exec: kernel {release}, {:.1} s, console in {}",
         result.seconds,
         result.log.display()
@@ -182,18 +182,18 @@ fn boot(request: &ScriptRequest) -> Result<ExitCode> {
             ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX))
         }
         Outcome::Failed(why) => {
-            output::note(format_args!("weir exec: failed: {why}"));
+            output::print_note(format_args!("weir exec: failed: {why}"));
             ExitCode::from(FAILED)
         }
         Outcome::Inconclusive(why) => {
-            output::note(format_args!("weir exec: inconclusive: {why}"));
+            output::print_note(format_args!("weir exec: inconclusive: {why}"));
             ExitCode::from(INCONCLUSIVE)
         }
     })
 }
 
 /// Parses the value of `--disk`.
-fn disk(text: &str) -> Result<ScriptDisk> {
+fn parse_disk(text: &str) -> Result<ScriptDisk> {
     let shape = || {
         anyhow!(
             "`{text}` is not a disk: write NAME=SIZE[,FS[,WRITE_BPS]], as in slow=1G,ext4,256K/s"
@@ -230,7 +230,7 @@ fn disk(text: &str) -> Result<ScriptDisk> {
 }
 
 /// `SIZE[,LATENCY,BANDWIDTH]`; a latency of 0 if none is given.
-fn tier(text: &str) -> Result<Tier> {
+fn parse_tier(text: &str) -> Result<Tier> {
     let parts: Vec<&str> = text.split(',').collect();
     let (latency_ns, bandwidth) = match parts[1..] {
         [] => (0, 0),
@@ -254,7 +254,7 @@ fn tier(text: &str) -> Result<Tier> {
 }
 
 /// Names them by their place, and gives those without a latency what such a tier usually has.
-fn numbered(mut tiers: Vec<Tier>) -> Vec<Tier> {
+fn number_tiers(mut tiers: Vec<Tier>) -> Vec<Tier> {
     for (index, tier) in tiers.iter_mut().enumerate() {
         tier.name = index.to_string();
         if tier.latency_ns == 0 {
@@ -265,7 +265,7 @@ fn numbered(mut tiers: Vec<Tier>) -> Vec<Tier> {
 }
 
 /// Parses `HOST:GUEST` of `--file`.
-fn file(text: &str) -> Result<(PathBuf, String)> {
+fn parse_file(text: &str) -> Result<(PathBuf, String)> {
     match text.rsplit_once(':') {
         Some((host, guest)) if !host.is_empty() && guest.starts_with('/') => {
             Ok((host.into(), guest.to_owned()))
@@ -277,7 +277,7 @@ fn file(text: &str) -> Result<(PathBuf, String)> {
 }
 
 /// Parses `NAME=VALUE` of `--env`.
-fn variable(text: &str) -> Result<(String, String)> {
+fn parse_variable(text: &str) -> Result<(String, String)> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => bail!("`{text}` is not NAME=VALUE"),
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn disks_are_read() {
-        let slow = disk("slow=1G,ext4,256K/s").unwrap();
+        let slow = parse_disk("slow=1G,ext4,256K/s").unwrap();
         assert_eq!(
             slow,
             ScriptDisk {
@@ -300,15 +300,15 @@ mod tests {
                 write_bandwidth: Some(262_144)
             }
         );
-        assert_eq!(disk("raw=64M").unwrap().filesystem, None);
+        assert_eq!(parse_disk("raw=64M").unwrap().filesystem, None);
     }
 
     #[test]
     fn tiers_are_read_and_have_usual_costs() {
-        let tiers = numbered(vec![
-            tier("1G").unwrap(),
-            tier("384M").unwrap(),
-            tier("1G,2us,8G/s").unwrap(),
+        let tiers = number_tiers(vec![
+            parse_tier("1G").unwrap(),
+            parse_tier("384M").unwrap(),
+            parse_tier("1G,2us,8G/s").unwrap(),
         ]);
         let of = |tier: &Tier| (tier.size_bytes, tier.latency_ns, tier.bandwidth);
         assert_eq!(of(&tiers[0]), (1 << 30, 80, 200 << 30));
@@ -321,7 +321,7 @@ mod tests {
             ("1X", "`1X` is not a size"),
             ("1G,80ns,1G", "expected an amount per second"),
         ] {
-            let error = tier(text).unwrap_err().to_string();
+            let error = parse_tier(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
     }
@@ -340,17 +340,17 @@ mod tests {
             ),
             ("slow=1G,ext4,256K", "expected an amount per second"),
         ] {
-            let error = disk(text).unwrap_err().to_string();
+            let error = parse_disk(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
         assert!(
-            file("a:b")
+            parse_file("a:b")
                 .unwrap_err()
                 .to_string()
                 .contains("absolute path in the guest")
         );
         assert!(
-            variable("X")
+            parse_variable("X")
                 .unwrap_err()
                 .to_string()
                 .contains("NAME=VALUE")

@@ -22,13 +22,13 @@ use std::time::Duration;
 /// weir's module nor BTF. Ctrl-C ends the watching early. Exit status: 0 explained, 1 nothing
 /// stalled, 2 it cannot tell.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ExplainArgs {
     /// A cgroup's path, below /sys/fs/cgroup or absolute, or a process id; without it, the five
     /// cgroups that lost most
     #[arg(value_name = "CGROUP|PID")]
     target: Option<String>,
     /// How long to watch
-    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = window)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = parse_window)]
     time: u64,
     /// Explain a recording of weir record instead, or a trace: trace.dat, or text of ftrace,
     /// trace-cmd report or perf script
@@ -41,7 +41,7 @@ pub struct Args {
 
 /// Parses the time to look, in milliseconds: in no time nothing stalls, which would be told as a
 /// verdict.
-pub fn window(text: &str) -> Result<u64, String> {
+pub fn parse_window(text: &str) -> Result<u64, String> {
     match config::units::milliseconds(text)? {
         0 => Err("expected a duration above 0, as in 30s".into()),
         time => Ok(time),
@@ -49,18 +49,18 @@ pub fn window(text: &str) -> Result<u64, String> {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
     let (seen, target) = match &args.from {
         Some(file) => read(file, args.target.as_deref())?,
-        None => watch(args)?,
+        None => watch_live(args)?,
     };
     let diagnosis = diagnose(&seen, &target);
     if args.json {
-        output::json(&diagnosis)?;
+        output::print_json(&diagnosis)?;
     } else {
         output::print(report::explain_diagnosis(&diagnosis))?;
     }
-    Ok(ExitCode::from(status(&diagnosis)))
+    Ok(ExitCode::from(exit_status(&diagnosis)))
 }
 
 /// A file, and whom of it.
@@ -76,7 +76,7 @@ fn read(file: &Path, whom: Option<&str>) -> Result<(Observation, Target)> {
     Ok((seen, target))
 }
 
-fn watch(args: &Args) -> Result<(Observation, Target)> {
+fn watch_live(args: &ExplainArgs) -> Result<(Observation, Target)> {
     let target = args
         .target
         .as_deref()
@@ -106,7 +106,7 @@ pub fn installed_module() -> Result<bool> {
     Ok(System::here()?.installed_module().is_some())
 }
 
-fn status(diagnosis: &Diagnosis) -> u8 {
+fn exit_status(diagnosis: &Diagnosis) -> u8 {
     match diagnosis.verdicts.first().map(|verdict| verdict.cause) {
         Some(Cause::Nothing) | None => 1,
         Some(Cause::CannotTell) => 2,

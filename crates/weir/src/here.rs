@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// Reads a disk, `NAME=DIRECTORY`.
-pub fn disk(text: &str) -> Result<(String, PathBuf)> {
+pub fn parse_disk(text: &str) -> Result<(String, PathBuf)> {
     match text.split_once('=') {
         Some((name, directory)) if !name.is_empty() && !directory.is_empty() => {
             let directory = std::path::absolute(directory)?;
@@ -32,8 +32,8 @@ pub fn disk(text: &str) -> Result<(String, PathBuf)> {
 /// Runs `weir run --on host --clean-up`.
 pub fn clean_up() -> Result<ExitCode> {
     match ::host::clean::left_over()? {
-        LeftOver::PutBack => output::line("what a killed run had left is put back")?,
-        LeftOver::Nothing => output::line("no run has left anything")?,
+        LeftOver::PutBack => output::print_line("what a killed run had left is put back")?,
+        LeftOver::Nothing => output::print_line("no run has left anything")?,
         LeftOver::GoesOn => bail!("a run goes on here, or is being put back: nothing was touched"),
     }
     Ok(ExitCode::SUCCESS)
@@ -54,10 +54,10 @@ pub fn on_host(
             None => System::here()?.installed_module(),
         },
         interrupt: &interrupt,
-        agree: &|changes| Ok(yes || agreed(changes)?),
+        agree: &|changes| Ok(yes || ask_agreement(changes)?),
     };
     if nix::unistd::geteuid().is_root() && ::host::clean::left_over()? == LeftOver::PutBack {
-        output::note("weir: what a killed run had left is put back");
+        output::print_note("weir: what a killed run had left is put back");
     }
     let stop = interrupt.clone();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("watching for ctrl-c")?;
@@ -66,11 +66,11 @@ pub fn on_host(
             stop.stop();
         }
     });
-    host.run(request, &*progress::shown(request))
+    host.run(request, &*progress::show_runs(request))
 }
 
 /// All that this machine cannot honour of `scenario`.
-pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
+pub fn find_refusals(scenario: &Scenario) -> Vec<Refusal> {
     let host = Host {
         disks: BTreeMap::new(),
         module: None,
@@ -81,9 +81,9 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
 }
 
 /// Shows what others on this machine will notice, and asks.
-fn agreed(changes: &[String]) -> Result<bool> {
+fn ask_agreement(changes: &[String]) -> Result<bool> {
     let list = changes.join("\n  ");
-    output::note(format_args!(
+    output::print_note(format_args!(
         "weir: as long as the run takes, it changes this of the whole machine, and puts it back afterwards:\n  {list}"
     ));
     if !stdin().is_terminal() {
@@ -91,7 +91,7 @@ fn agreed(changes: &[String]) -> Result<bool> {
             "standard input is not a terminal, so weir cannot ask: give --yes to agree to these changes"
         );
     }
-    output::note("weir: go on? [y/N]");
+    output::print_note("weir: go on? [y/N]");
     let mut answer = String::new();
     stdin()
         .read_line(&mut answer)
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn a_disk_is_a_name_and_a_directory() {
-        let (name, directory) = disk("slow=/tmp/..").expect("a disk");
+        let (name, directory) = parse_disk("slow=/tmp/..").expect("a disk");
         assert_eq!(
             (name.as_str(), directory.as_path()),
             ("slow", Path::new("/"))
         );
         for text in ["slow", "=/tmp", "slow="] {
-            let error = disk(text).unwrap_err().to_string();
+            let error = parse_disk(text).unwrap_err().to_string();
             assert!(error.contains("write NAME=DIRECTORY"), "{error}");
         }
     }

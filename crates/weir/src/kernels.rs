@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use lab::Cache;
 use lab::catalogue::{InArchive, catalogue};
 use lab::debian::{Listed, Lists, list};
-use record::{Asked, Opinion, Record};
+use record::{KernelVerdict, Opinion, VerdictRecord};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 /// Exit status: 0 listed; with --new 0 every kernel would load the module, as far as its file tells,
 /// 1 one would not, 2 one could not be judged.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct KernelsArgs {
     /// Ask all releases, for both architectures; fetches up to 100 MB of package lists
     #[arg(long, conflicts_with_all = ["cached", "new"])]
     all: bool,
@@ -50,10 +50,10 @@ pub struct Args {
 const RECORD: &str = "docs/kernels.tsv";
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &KernelsArgs) -> Result<ExitCode> {
     let cache = Cache::discover()?;
     if args.new {
-        return new(args, &cache);
+        return add_new_verdicts(args, &cache);
     }
     let lists = match (args.all, args.cached) {
         (true, _) => Lists::All,
@@ -65,15 +65,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     drop(lock);
     kernels.retain(|one| one.cached || !args.cached);
     if args.json {
-        output::json(&serde_json::to_value(&kernels)?)?;
+        output::print_json(&serde_json::to_value(&kernels)?)?;
     } else {
-        output::print(text(&kernels))?;
+        output::print(kernel_table(&kernels))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// A line for each.
-fn text(kernels: &[Listed]) -> String {
+fn kernel_table(kernels: &[Listed]) -> String {
     let or_gone = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     let head = ["--kernel", "release", "version", "suite", "cached"].map(str::to_owned);
     let mut rows = vec![head];
@@ -99,7 +99,7 @@ fn text(kernels: &[Listed]) -> String {
 
 /// Asks the oracle about what the record does not have, newest first. Each verdict is on the disk
 /// before the next kernel is fetched.
-fn new(args: &Args, cache: &Cache) -> Result<ExitCode> {
+fn add_new_verdicts(args: &KernelsArgs, cache: &Cache) -> Result<ExitCode> {
     let path = match &args.record {
         Some(path) => path.clone(),
         None => lab::cache::source_tree()
@@ -111,13 +111,16 @@ fn new(args: &Args, cache: &Cache) -> Result<ExitCode> {
     let lock = cache.lock()?;
     let all = catalogue(cache)?;
     drop(lock);
-    let mut record = Record::open(&path)?;
+    let mut record = VerdictRecord::open(&path)?;
     let wanted = match args.newest {
         true => InArchive::newest(&all),
         false => all,
     };
-    let missing: Vec<&InArchive> = wanted.iter().filter(|one| !record.has(one)).collect();
-    output::note(format_args!(
+    let missing: Vec<&InArchive> = wanted
+        .iter()
+        .filter(|one| !record.has_verdict(one))
+        .collect();
+    output::print_note(format_args!(
         "weir: {} kernels in the archive, {} of them not in {}",
         wanted.len(),
         missing.len(),
@@ -125,43 +128,43 @@ fn new(args: &Args, cache: &Cache) -> Result<ExitCode> {
     ));
     let (mut asked, mut failed) = (Vec::new(), false);
     for (number, one) in missing.iter().enumerate() {
-        let verdict = match ask(cache, one) {
+        let verdict = match judge_kernel(cache, one) {
             Ok(verdict) => verdict,
             Err(why) => {
-                output::note(format_args!("weir: {}: {why:#}", one.release));
+                output::print_note(format_args!("weir: {}: {why:#}", one.release));
                 failed = true;
                 continue;
             }
         };
         if !args.json {
-            output::line(format_args!(
+            output::print_line(format_args!(
                 "{}/{}  {}",
                 number + 1,
                 missing.len(),
-                verdict.text()
+                verdict.to_text()
             ))?;
         }
         record.add(verdict.clone())?;
         asked.push(verdict);
     }
     if args.json {
-        output::json(&asked)?;
+        output::print_json(&asked)?;
     }
     Ok(ExitCode::from(match failed {
         true => 2,
-        false => u8::from(asked.iter().any(Asked::is_refused)),
+        false => u8::from(asked.iter().any(KernelVerdict::is_refused)),
     }))
 }
 
 /// Fetches a kernel and asks the oracle.
-fn ask(cache: &Cache, one: &InArchive) -> Result<Asked> {
-    let opinion = Opinion::of_checks(&oracle::judge(&one.read(cache)?));
-    Ok(Asked::new(one, opinion))
+fn judge_kernel(cache: &Cache, one: &InArchive) -> Result<KernelVerdict> {
+    let opinion = Opinion::of_checks(&oracle::judge_kernel(&one.read(cache)?));
+    Ok(KernelVerdict::new(one, opinion))
 }
 
 /// The default record, for messages and tests.
 #[cfg(test)]
-fn shipped() -> PathBuf {
+fn default_record() -> PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(RECORD)
@@ -186,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_is_cached_and_what_is_gone_is_marked() {
-        let text = text(&[one(true, None), one(false, Some("bookworm-security"))]);
+        let text = kernel_table(&[one(true, None), one(false, Some("bookworm-security"))]);
         let rows: Vec<Vec<&str>> = text
             .lines()
             .map(|line| line.split_whitespace().skip(2).collect())
@@ -198,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_shipped_record_can_be_read() {
-        let record = Record::open(&shipped()).expect("the record");
-        assert!(record.rows().count() > 0);
+        let record = VerdictRecord::open(&default_record()).expect("the record");
+        assert!(record.sorted_rows().count() > 0);
     }
 }

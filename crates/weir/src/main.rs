@@ -54,17 +54,17 @@ enum Cli {
     #[cfg(feature = "bench")]
     #[command(flatten)]
     Bench(bench::Command),
-    Doctor(host::doctor::Args),
+    Doctor(host::doctor::DoctorArgs),
     Load(host::module::LoadArgs),
     Unload(host::module::UnloadArgs),
-    Status(host::status::Args),
-    Tier(host::tier::Args),
-    Explain(explain::Args),
-    Top(top::Args),
+    Status(host::status::StatusArgs),
+    Tier(host::tier::TierArgs),
+    Explain(explain::ExplainArgs),
+    Top(top::TopArgs),
     Record(record::RecordArgs),
-    Report(report::Args),
-    Agent(Box<agent::Args>),
-    Completions(completions::Args),
+    Report(report::ReportArgs),
+    Agent(Box<agent::AgentArgs>),
+    Completions(completions::CompletionsArgs),
 }
 
 /// The command line as this binary has it: of `weir-bench`, what packages call a binary with the
@@ -97,11 +97,11 @@ fn main() -> ExitCode {
         #[cfg(feature = "bench")]
         Cli::Bench(command) => bench::run(command),
         #[cfg(feature = "bench")]
-        Cli::Doctor(host::doctor::Args {
+        Cli::Doctor(host::doctor::DoctorArgs {
             kernel: Some(kernel),
             json,
             ..
-        }) => exec::doctor(&kernel, json),
+        }) => exec::run_doctor(&kernel, json),
         Cli::Doctor(args) => host::doctor::run(&args),
         Cli::Load(args) => host::module::load(&args),
         Cli::Unload(args) => host::module::unload(&args),
@@ -109,7 +109,7 @@ fn main() -> ExitCode {
         Cli::Tier(args) => host::tier::run(&args),
         Cli::Explain(args) => explain::run(&args),
         Cli::Top(args) => top::run(&args),
-        Cli::Record(args) => record::record(&args),
+        Cli::Record(args) => record::run(&args),
         Cli::Report(args) => report::run(&args),
         Cli::Agent(args) => agent::run(*args),
         Cli::Completions(args) => completions::run(&args, shown_command()),
@@ -120,8 +120,8 @@ fn main() -> ExitCode {
         }
         match error.downcast_ref::<Problems>() {
             // Each says its file and line, in the form that editors jump to.
-            Some(problems) => output::note(problems),
-            None => output::note(format_args!("weir: {error:#}")),
+            Some(problems) => output::print_note(problems),
+            None => output::print_note(format_args!("weir: {error:#}")),
         }
         ExitCode::from(2)
     })

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// Each is of a job, of the host, of a disk or of a cgroup. In an expectation or a report its full
 /// name is ARM.PHASE.SUBJECT.METRIC, as in weir.contended.victim.iops.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct MetricsArgs {
     /// One JSON array instead of a table
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
@@ -21,15 +21,20 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &MetricsArgs) -> Result<ExitCode> {
     if args.json {
-        output::json(&metric_table().iter().map(json).collect::<Vec<_>>())?;
+        output::print_json(
+            &metric_table()
+                .iter()
+                .map(metric_as_json)
+                .collect::<Vec<_>>(),
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = report::plain_table(args.markdown);
     text.set_header(["metric", "of", "unit", "only", "what it is"]);
     for row in metric_table() {
-        let only = only(row).join(", ");
+        let only = measured_only(row).join(", ");
         text.add_row([
             row.name,
             row.subject_kind(),
@@ -38,12 +43,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             row.about,
         ]);
     }
-    output::line(text)?;
+    output::print_line(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Hosts, arms and executors that alone measure the metric.
-fn only(row: &Metric) -> Vec<&'static str> {
+fn measured_only(row: &Metric) -> Vec<&'static str> {
     [
         (row.tiered, "hosts with tiers"),
         (row.weir_only, "arm weir"),
@@ -55,12 +60,12 @@ fn only(row: &Metric) -> Vec<&'static str> {
     .collect()
 }
 
-fn json(row: &Metric) -> serde_json::Value {
+fn metric_as_json(row: &Metric) -> serde_json::Value {
     serde_json::json!({
         "metric": row.name,
         "of": row.subject_kind(),
         "unit": row.unit,
-        "only": only(row),
+        "only": measured_only(row),
         "about": row.about,
     })
 }

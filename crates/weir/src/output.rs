@@ -46,7 +46,7 @@ pub fn print(text: impl Display) -> Result<()> {
 ///
 /// # Errors
 /// As for [`print()`].
-pub fn line(text: impl Display) -> Result<()> {
+pub fn print_line(text: impl Display) -> Result<()> {
     print(format_args!("{text}\n"))
 }
 
@@ -54,12 +54,12 @@ pub fn line(text: impl Display) -> Result<()> {
 ///
 /// # Errors
 /// As for [`print()`].
-pub fn json(value: &impl Serialize) -> Result<()> {
-    line(serde_json::to_string_pretty(value)?)
+pub fn print_json(value: &impl Serialize) -> Result<()> {
+    print_line(serde_json::to_string_pretty(value)?)
 }
 
 /// Says something beside the output. If that cannot be written, no reader is left to tell.
-pub fn note(text: impl Display) {
+pub fn print_note(text: impl Display) {
     let _ = writeln!(stderr(), "{text}");
 }
 
@@ -68,7 +68,7 @@ pub fn note(text: impl Display) {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn file(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let why = || format!("cannot write {}", path.display());
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return fs::write(path, bytes).with_context(why);
@@ -92,6 +92,6 @@ pub fn file(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// On a terminal, unless NO_COLOR says otherwise (<https://no-color.org>).
-pub fn colour() -> bool {
+pub fn wants_colour() -> bool {
     stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

@@ -7,7 +7,7 @@ mod search;
 mod stock;
 
 use crate::output;
-use crate::run::blamed;
+use crate::run::blame_lines;
 use crate::twin::{in_parallel, of_model, one_run};
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
@@ -15,7 +15,7 @@ use knob::Knob;
 use report::{Judged, Report, Verdict};
 use scenario::executor;
 use scenario::model::{Arm, Scenario};
-use search::{Point, Scale, Search, Trial};
+use search::{KnobSearch, Point, Scale, Trial};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 /// expectations cannot be met and how near they came. Exit status: 0 found, 1 not found, 2 could not
 /// be tried.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct PlanArgs {
     /// A knob to search, with or without a range, as in victim/memory.dirty_min=1M..16M,
     /// drain_seconds, tier_ratio or batch/memory.high; can be repeated. Without it, the knobs that the scenario
     /// sets; if it sets none, or these do not do, those that act on what it expects: windows and
@@ -50,7 +50,7 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &PlanArgs) -> Result<ExitCode> {
     let scenario = scenario::load(&args.scenario)?;
     if scenario.expects.is_empty() {
         bail!(
@@ -59,17 +59,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let levels = twin::levels(&scenario).map_err(|why| {
         let refused = executor::Error::Refused(of_model(why));
-        blamed(refused, &args.scenario)
+        blame_lines(refused, &args.scenario)
     })?;
     let limit = levels.limit << policy::PAGE_SHIFT;
     let search = |mode: Mode, named: &[String]| -> Result<Plan> {
         let try_knobs = |named: &[String]| {
-            let knobs = knobs(named, mode, &scenario, limit)?;
-            Plan::search(&scenario, knobs, mode, args.seed)
+            let knobs = parse_knobs(named, mode, &scenario, limit)?;
+            Plan::search_plan(&scenario, knobs, mode, args.seed)
         };
-        let own = candidate::own(&scenario, mode == Mode::Stock);
+        let own = candidate::own_knobs(&scenario, mode == Mode::Stock);
         let first = try_knobs(if named.is_empty() { &own } else { named })?;
-        let mut more = candidate::acting(&scenario, mode == Mode::Stock);
+        let mut more = candidate::acting_knobs(&scenario, mode == Mode::Stock);
         more.retain(|knob| !own.contains(knob) && !is_set_by_phase(knob, &scenario));
         if first.report.verdict == Verdict::Pass || !named.is_empty() || more.is_empty() {
             return Ok(first);
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // What the scenario does not set comes last: a plan of its own knobs alone is nearer to it.
         let mut second = try_knobs(&[own, more].concat())?;
         second.runs += first.runs;
-        Ok(if second.misses() < first.misses() {
+        Ok(if second.total_miss() < first.total_miss() {
             second
         } else {
             Plan {
@@ -94,9 +94,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let module = search(Mode::Module, &[])?;
         stock::print(&module, &plan, &scenario, args.json)?;
     } else if args.json {
-        output::json(&plan.json())?;
+        output::print_json(&plan.to_json())?;
     } else {
-        output::print(plan.text())?;
+        output::print(plan.to_text())?;
     }
     Ok(ExitCode::from(plan.report.verdict.exit_status()))
 }
@@ -122,7 +122,7 @@ fn is_set_by_phase(knob: &str, scenario: &Scenario) -> bool {
     sets.any(|knobs| knobs.contains_key(file))
 }
 
-fn knobs(named: &[String], mode: Mode, scenario: &Scenario, limit: u64) -> Result<Vec<Knob>> {
+fn parse_knobs(named: &[String], mode: Mode, scenario: &Scenario, limit: u64) -> Result<Vec<Knob>> {
     let stock = mode == Mode::Stock;
     if named.is_empty() {
         bail!(
@@ -164,7 +164,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn search(scenario: &Scenario, knobs: Vec<Knob>, mode: Mode, seed: u64) -> Result<Plan> {
+    fn search_plan(scenario: &Scenario, knobs: Vec<Knob>, mode: Mode, seed: u64) -> Result<Plan> {
         let before = one_run(scenario, Arm::Stock, seed)?;
         let bar = ProgressBar::new_spinner();
         let at = |point: &Point| {
@@ -184,58 +184,59 @@ impl Plan {
                 bar.inc(1);
                 bar.set_message(format!("{} runs", bar.position()));
                 let what = Report::new(&scenario, &Arm::ALL, &[before.clone(), weir]);
-                let miss = what.expects.iter().map(miss).sum();
+                let miss = what.expects.iter().map(missed_part).sum();
                 Ok(Trial { miss, what })
             };
             in_parallel(points, trial)?.into_iter().collect()
         };
         let scales: Vec<Scale> = knobs.iter().map(|knob| knob.scale).collect();
-        let hopeless = |tried: &BTreeMap<Point, Trial<Report>>| !unmoved(tried).is_empty();
-        let mut search = Search::new(&scales, &measure, &hopeless);
+        let hopeless = |tried: &BTreeMap<Point, Trial<Report>>| !unmoved_figures(tried).is_empty();
+        let mut search = KnobSearch::new(&scales, &measure, &hopeless);
         let point = search.run()?;
         bar.finish_and_clear();
-        let report = search.tried()[&point].what.clone();
+        let report = search.all_trials()[&point].what.clone();
         let weaker = (0..knobs.len()).map(|knob| {
-            let (step, trial) = search.weaker(&point, knob)?;
-            Some((step, unmet(&trial.what)))
+            let (step, trial) = search.next_weaker(&point, knob)?;
+            Some((step, unmet_expectations(&trial.what)))
         });
         let nearest = report
             .expects
             .iter()
             .enumerate()
             .filter_map(|(index, judged)| {
-                let tried = search.tried().iter();
+                let tried = search.all_trials().iter();
                 let misses = tried.map(|(point, trial)| (&trial.what.expects[index], point));
-                let (best, point) = misses.min_by(|a, b| miss(a.0).total_cmp(&miss(b.0)))?;
-                (miss(best) < miss(judged)).then(|| (best.clone(), point.clone()))
+                let (best, point) =
+                    misses.min_by(|a, b| missed_part(a.0).total_cmp(&missed_part(b.0)))?;
+                (missed_part(best) < missed_part(judged)).then(|| (best.clone(), point.clone()))
             });
         let found = at(&point);
         let reasons = match report.verdict {
             Verdict::Pass => Vec::new(),
-            _ => reasons(search.tried(), &knobs, mode),
+            _ => find_reasons(search.all_trials(), &knobs, mode),
         };
         Ok(Plan {
             mode,
             reasons,
             commands: match mode {
-                Mode::Module => knob::commands(&found, scenario),
-                Mode::Stock => stock::policy(&found, scenario),
+                Mode::Module => knob::setting_commands(&found, scenario),
+                Mode::Stock => stock::agent_policy(&found, scenario),
             },
             weaker: weaker.collect(),
             nearest: nearest.collect(),
             scenario: found,
-            runs: search.tried().len() + 1,
+            runs: search.all_trials().len() + 1,
             point,
             report,
             knobs,
         })
     }
 
-    fn text(&self) -> String {
+    fn to_text(&self) -> String {
         let mut lines = vec![report::terminal_report(
             &self.report,
             &self.scenario,
-            output::colour(),
+            output::wants_colour(),
         )];
         if self.mode == Mode::Stock {
             lines.push("Arm weir is the agent here, without the module.".into());
@@ -254,24 +255,24 @@ impl Plan {
             let commands = self.commands.iter();
             lines.extend(commands.map(|c| format!("    {c}").trim_end().to_owned()));
             lines.push(String::new());
-            lines.extend((0..self.knobs.len()).filter_map(|knob| self.why(knob)));
+            lines.extend((0..self.knobs.len()).filter_map(|knob| self.explain_knob(knob)));
         } else {
             lines.push(format!(
                 "No plan meets them all, of {} runs. The nearest is above, with:\n",
                 self.runs
             ));
-            lines.push(format!("    {}\n", self.values(&self.point)));
+            lines.push(format!("    {}\n", self.knob_values(&self.point)));
             lines.extend(self.nearest.iter().map(|(judged, point)| {
                 format!(
                     "Nearer alone: {}, with {}",
-                    seen(judged),
-                    self.values(point)
+                    describe_judged(judged),
+                    self.knob_values(point)
                 )
             }));
             lines.extend(
                 self.knobs
                     .iter()
-                    .map(|knob| format!("Searched: {} {}", knob.name(), knob.searched())),
+                    .map(|knob| format!("Searched: {} {}", knob.name(), knob.searched_range())),
             );
             lines.extend(self.reasons.iter().cloned());
         }
@@ -279,8 +280,8 @@ impl Plan {
     }
 
     /// By how much it misses what is expected.
-    fn misses(&self) -> f64 {
-        self.report.expects.iter().map(miss).sum()
+    fn total_miss(&self) -> f64 {
+        self.report.expects.iter().map(missed_part).sum()
     }
 
     /// Everything is met with all knobs off, and the scenario sets no others.
@@ -291,16 +292,16 @@ impl Plan {
     }
 
     /// Why a knob is where it is.
-    fn why(&self, index: usize) -> Option<String> {
+    fn explain_knob(&self, index: usize) -> Option<String> {
         let knob = &self.knobs[index];
         let Some((step, unmet)) = &self.weaker[index] else {
             return Some(format!("{} is not needed", knob.name()));
         };
-        let unmet: Vec<String> = unmet.iter().map(seen).collect();
+        let unmet: Vec<String> = unmet.iter().map(describe_judged).collect();
         let weaker = if *step == 0 {
             "off".into()
         } else {
-            knob.text(*step)
+            knob.step_text(*step)
         };
         let told = format!(
             "{} {weaker} would not do: {}",
@@ -310,14 +311,14 @@ impl Plan {
         (!unmet.is_empty()).then_some(told)
     }
 
-    fn values(&self, point: &Point) -> String {
+    fn knob_values(&self, point: &Point) -> String {
         let each = self.knobs.iter().zip(point);
-        let each = each.map(|(knob, step)| format!("{} {}", knob.name(), knob.text(*step)));
+        let each = each.map(|(knob, step)| format!("{} {}", knob.name(), knob.step_text(*step)));
         each.collect::<Vec<_>>().join(", ")
     }
 
-    fn json(&self) -> Value {
-        let value = |knob: &Knob, step: u64| Value::from(knob.text(step));
+    fn to_json(&self) -> Value {
+        let value = |knob: &Knob, step: u64| Value::from(knob.step_text(step));
         let knobs: Vec<Value> = self
             .knobs
             .iter()
@@ -327,7 +328,7 @@ impl Plan {
                     "knob": knob.name(),
                     "value": value(knob, self.point[index]),
                     "from": value(knob, 1),
-                    "to": value(knob, knob.scale.last()),
+                    "to": value(knob, knob.scale.last_step()),
                     "too_weak": self.weaker[index].as_ref().filter(|(_, unmet)| !unmet.is_empty()).map(|(step, _)| value(knob, *step)),
                 })
             })
@@ -335,7 +336,7 @@ impl Plan {
         let nearest: Vec<Value> = self
             .nearest
             .iter()
-            .map(|(judged, point)| json!({"text": judged.text, "observed": judged.observed, "with": self.values(point)}))
+            .map(|(judged, point)| json!({"text": judged.text, "observed": judged.observed, "with": self.knob_values(point)}))
             .collect();
         let commands = match self.report.verdict {
             Verdict::Pass if !self.nothing_needed() => self.commands.clone(),
@@ -359,7 +360,7 @@ const MOVED: f64 = 0.1;
 
 /// Expectations that no trial met, and whose figures no trial moved towards it: the least and the
 /// most of each.
-fn unmoved(tried: &BTreeMap<Point, Trial<Report>>) -> Vec<(Judged, f64, f64)> {
+fn unmoved_figures(tried: &BTreeMap<Point, Trial<Report>>) -> Vec<(Judged, f64, f64)> {
     let Some(first) = tried.values().next() else {
         return Vec::new();
     };
@@ -384,10 +385,10 @@ fn of_stock(judged: &Judged) -> bool {
 }
 
 /// Why there is no plan, as far as the trials tell.
-fn reasons(tried: &BTreeMap<Point, Trial<Report>>, knobs: &[Knob], mode: Mode) -> Vec<String> {
+fn find_reasons(tried: &BTreeMap<Point, Trial<Report>>, knobs: &[Knob], mode: Mode) -> Vec<String> {
     let names: Vec<String> = knobs.iter().map(Knob::name).collect();
     let names = names.join(", ");
-    let unmoved = unmoved(tried);
+    let unmoved = unmoved_figures(tried);
     let reason = |(judged, least, most): &(Judged, f64, f64)| {
         let metric = &judged.metric;
         if of_stock(judged) {
@@ -424,7 +425,7 @@ fn reasons(tried: &BTreeMap<Point, Trial<Report>>, knobs: &[Knob], mode: Mode) -
 }
 
 /// By which part of what is wanted an expectation is missed: 0 if met, at most 1.
-fn miss(judged: &Judged) -> f64 {
+fn missed_part(judged: &Judged) -> f64 {
     match (judged.verdict, judged.observed, judged.bound) {
         (Verdict::Pass, ..) => 0.0,
         (_, Some(observed), Some(bound)) => {
@@ -436,7 +437,7 @@ fn miss(judged: &Judged) -> f64 {
     }
 }
 
-fn unmet(report: &Report) -> Vec<Judged> {
+fn unmet_expectations(report: &Report) -> Vec<Judged> {
     let unmet = report
         .expects
         .iter()
@@ -445,7 +446,7 @@ fn unmet(report: &Report) -> Vec<Judged> {
 }
 
 /// An expectation with what was observed.
-fn seen(judged: &Judged) -> String {
+fn describe_judged(judged: &Judged) -> String {
     let unit = scenario::metric::Unit::of_metric(&judged.metric);
     match judged.observed {
         Some(observed) => format!(

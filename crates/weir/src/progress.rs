@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Shows the runs of a request on stderr.
-pub fn shown(request: &Request) -> Box<dyn Progress> {
+pub fn show_runs(request: &Request) -> Box<dyn Progress> {
     if std::io::stderr().is_terminal() {
         Box::new(Spinners::new(request.arms, request.repeat))
     } else {
@@ -24,7 +24,7 @@ pub fn shown(request: &Request) -> Box<dyn Progress> {
 }
 
 /// The same of a twin's runs: nothing but on a terminal, as most are over at once.
-pub fn shown_of_twin(request: &Request) -> Box<dyn Progress> {
+pub fn show_twin_runs(request: &Request) -> Box<dyn Progress> {
     if std::io::stderr().is_terminal() {
         Box::new(Spinners::new(request.arms, request.repeat))
     } else {
@@ -39,26 +39,26 @@ struct Lines {
 
 impl Progress for Lines {
     fn report_preparation(&self, what: &str) {
-        output::note(format_args!("weir: preparing {what}"));
+        output::print_note(format_args!("weir: preparing {what}"));
     }
 
     fn report_stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration) {
-        output::note(format_args!(
+        output::print_note(format_args!(
             "weir: {}: {what}, about {} left",
-            guest(arm, repeat, self.repeat),
-            minutes(left)
+            guest_name(arm, repeat, self.repeat),
+            format_minutes(left)
         ));
     }
 
     fn report_note(&self, arm: Arm, repeat: u32, what: &str) {
-        output::note(format_args!(
+        output::print_note(format_args!(
             "weir: {}: {what}",
-            guest(arm, repeat, self.repeat)
+            guest_name(arm, repeat, self.repeat)
         ));
     }
 
     fn report_finished_run(&self, done: &Run) {
-        self.report_note(done.arm, done.repeat, &ending(done));
+        self.report_note(done.arm, done.repeat, &describe_ending(done));
     }
 }
 
@@ -80,7 +80,7 @@ impl Spinners {
         let bars = MultiProgress::new();
         let spinner = |end: End| {
             let bar = bars.add(ProgressBar::new_spinner());
-            bar.set_style(style(end));
+            bar.set_style(spinner_style(end));
             bar.enable_steady_tick(Duration::from_millis(250));
             bar
         };
@@ -105,13 +105,13 @@ impl Spinners {
 }
 
 /// Counts down by itself between two reports.
-fn style(end: End) -> ProgressStyle {
+fn spinner_style(end: End) -> ProgressStyle {
     let left = move |_: &ProgressState, out: &mut dyn Write| {
         let end = *end.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(end) = end {
             let left = end.saturating_duration_since(Instant::now());
             // A line that cannot be drawn is not worth stopping a run for.
-            let _ = write!(out, "about {} left", minutes(left));
+            let _ = write!(out, "about {} left", format_minutes(left));
         }
     };
     ProgressStyle::with_template("{spinner} {prefix:<10} {msg:<32} {left}")
@@ -128,15 +128,15 @@ impl Progress for Spinners {
         self.preparing.finish_and_clear();
         if let Some((bar, end)) = self.arms.get(&arm) {
             *end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + left);
-            bar.set_prefix(guest(arm, repeat, self.repeat));
+            bar.set_prefix(guest_name(arm, repeat, self.repeat));
             bar.set_message(what.to_string());
         }
     }
 
     fn report_note(&self, arm: Arm, repeat: u32, what: &str) {
-        let line = format!("{}: {what}", guest(arm, repeat, self.repeat));
+        let line = format!("{}: {what}", guest_name(arm, repeat, self.repeat));
         self.bars
-            .suspend(|| output::note(format_args!("weir: {line}")));
+            .suspend(|| output::print_note(format_args!("weir: {line}")));
     }
 
     fn report_finished_run(&self, done: &Run) {
@@ -146,13 +146,13 @@ impl Progress for Spinners {
             }
         }
         if done.outcome != Outcome::Done {
-            self.report_note(done.arm, done.repeat, &ending(done));
+            self.report_note(done.arm, done.repeat, &describe_ending(done));
         }
     }
 }
 
 /// A guest's name, as in `stock 2/3`.
-fn guest(arm: Arm, repeat: u32, of: u32) -> String {
+fn guest_name(arm: Arm, repeat: u32, of: u32) -> String {
     if of == 1 {
         arm.name().into()
     } else {
@@ -160,7 +160,7 @@ fn guest(arm: Arm, repeat: u32, of: u32) -> String {
     }
 }
 
-fn ending(guest: &Run) -> String {
+fn describe_ending(guest: &Run) -> String {
     match &guest.outcome {
         Outcome::Done => format!("done in {:.0} s", guest.seconds),
         Outcome::Failed(why) => format!("failed: {why}"),
@@ -169,7 +169,7 @@ fn ending(guest: &Run) -> String {
 }
 
 /// `45 s`, `2 min 05 s`
-fn minutes(time: Duration) -> String {
+fn format_minutes(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
         seconds => format!("{} min {:02} s", seconds / 60, seconds % 60),
@@ -182,9 +182,9 @@ mod tests {
 
     #[test]
     fn guests_and_times_are_named_for_people() {
-        assert_eq!(guest(Arm::Stock, 1, 3), "stock 2/3");
-        assert_eq!(guest(Arm::Weir, 0, 1), "weir");
-        assert_eq!(minutes(Duration::from_secs(45)), "45 s");
-        assert_eq!(minutes(Duration::from_secs(125)), "2 min 05 s");
+        assert_eq!(guest_name(Arm::Stock, 1, 3), "stock 2/3");
+        assert_eq!(guest_name(Arm::Weir, 0, 1), "weir");
+        assert_eq!(format_minutes(Duration::from_secs(45)), "45 s");
+        assert_eq!(format_minutes(Duration::from_secs(125)), "2 min 05 s");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir record`: keep a look, to read it elsewhere.
 
-use crate::explain::{installed_module, stop_on_signals, window};
+use crate::explain::{installed_module, parse_window, stop_on_signals};
 use crate::output;
 use anyhow::Result;
 use observe::Observation;
@@ -21,17 +21,17 @@ pub struct RecordArgs {
     /// A new file
     file: PathBuf,
     /// How long to record
-    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = window)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = parse_window)]
     time: u64,
     /// The kernel's buffer for each CPU; events that it has no room for are lost and counted
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = buffer)]
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_buffer)]
     buffer: u64,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
-fn buffer(text: &str) -> Result<u64, String> {
+fn parse_buffer(text: &str) -> Result<u64, String> {
     let bytes = config::units::size(text)?;
     if !(4 << 10..=1 << 30).contains(&bytes) {
         return Err(format!("`{text}`: expected 4K to 1G"));
@@ -40,7 +40,7 @@ fn buffer(text: &str) -> Result<u64, String> {
 }
 
 /// Runs the subcommand.
-pub fn record(args: &RecordArgs) -> Result<ExitCode> {
+pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
     let kernel = nix::sys::utsname::uname()?;
     let weir_is_installed = installed_module()?;
@@ -57,7 +57,7 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
     let (events, is_of_use) = (recording.events(), recording.is_of_use());
     let written = looked.and_then(|seen| {
         for what in &seen.blind {
-            output::note(format_args!("note: {what}"));
+            output::print_note(format_args!("note: {what}"));
         }
         let (seconds, lost) = (seen.seconds, seen.lost);
         let bytes = recording.finish(Observation {
@@ -84,9 +84,9 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
         let summary = serde_json::json!({
             "file": args.file, "seconds": seconds, "events": events, "bytes": bytes, "lost_events": lost,
         });
-        output::json(&summary)?;
+        output::print_json(&summary)?;
     } else {
-        output::line(format_args!(
+        output::print_line(format_args!(
             "{file}: {seconds:.1} s, {events} events, {bytes} bytes, {lost} events lost"
         ))?;
     }

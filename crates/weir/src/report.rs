@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// disk; with --perfetto it writes a trace for the viewer at ui.perfetto.dev. Exit status: 0, 2 if a
 /// file cannot be used.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ReportArgs {
     /// A recording of weir record, a trace as for weir explain --from, or a guest's directory of
     /// weir run --out
     file: PathBuf,
@@ -35,7 +35,7 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     if args.html.is_none() && args.perfetto.is_none() {
         return in_words(args);
     }
@@ -54,16 +54,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .collect::<Result<Vec<Timeline>>>()?;
     if let Some(page) = &args.html {
         let text = report::html_page(&runs.iter().collect::<Vec<_>>());
-        output::file(page, text.as_bytes())?;
+        output::write_file(page, text.as_bytes())?;
     }
     if let Some(trace) = &args.perfetto {
-        output::file(trace, &report::perfetto_trace(&runs[0]))?;
+        output::write_file(trace, &report::perfetto_trace(&runs[0]))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Refuses to write over what is read, or over what was just written.
-fn are_apart(args: &Args) -> Result<()> {
+fn are_apart(args: &ReportArgs) -> Result<()> {
     let is_same = |one: &Path, other: &Path| {
         one == other
             || one
@@ -94,7 +94,7 @@ fn are_apart(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn in_words(args: &Args) -> Result<ExitCode> {
+fn in_words(args: &ReportArgs) -> Result<ExitCode> {
     if args.other.is_some() || args.file.is_dir() {
         if args.json {
             bail!("--json sums up one recording: figures of runs are in their report.json");
@@ -108,11 +108,11 @@ fn in_words(args: &Args) -> Result<ExitCode> {
     let seen = Observation::open(&args.file)?;
     let diagnosis = diagnose(&seen, &Target::Host);
     if args.json {
-        output::json(&diagnosis)?;
+        output::print_json(&diagnosis)?;
     } else {
-        output::line(report::losses_by_cgroup(&diagnosis))?;
+        output::print_line(report::losses_by_cgroup(&diagnosis))?;
         if let Some(sleeps) = report::reclaim_sleeps(&seen) {
-            output::line(sleeps)?;
+            output::print_line(sleeps)?;
         }
         output::print(report::explain_diagnosis(&diagnosis))?;
     }

@@ -23,10 +23,10 @@ use std::process::ExitCode;
 /// On a host a run needs root and cgroup v2. It asks before it changes anything that other processes
 /// notice, and puts everything back, however it ends.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct RunArgs {
     /// Where to run: in QEMU guests that boot a stock distribution kernel, on a model of one, or on
     /// this machine
-    #[arg(long, value_parser = place(), default_value = "lab")]
+    #[arg(long, value_parser = place_parser(), default_value = "lab")]
     on: Place,
     /// Lab: debian:6.12, debian:7.3:generic, debian:6.12:arm64 (`weir kernels` lists them), debug,
     /// debug-kcsan, or the path of a vmlinuz
@@ -60,7 +60,7 @@ pub struct Args {
     out: Option<PathBuf>,
     /// Host: use this directory as the scenario's disk NAME; the other disks are made in memory, as
     /// slow as the scenario says
-    #[arg(long = "disk", value_name = "NAME=DIRECTORY", value_parser = here::disk)]
+    #[arg(long = "disk", value_name = "NAME=DIRECTORY", value_parser = here::parse_disk)]
     disks: Vec<(String, PathBuf)>,
     /// Host: load this module in arm weir instead of the installed one, and unload it afterwards
     #[arg(long, value_name = "PATH")]
@@ -81,7 +81,7 @@ pub struct Args {
 const INTERRUPTED: u8 = 130;
 
 /// A place, by its name.
-pub fn place() -> impl TypedValueParser<Value = Place> {
+pub fn place_parser() -> impl TypedValueParser<Value = Place> {
     PossibleValuesParser::new(Place::ALL.map(Place::name))
         .try_map(|name| Place::from_name(&name).ok_or("expected lab, twin or host"))
 }
@@ -94,14 +94,14 @@ enum Arms {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<ExitCode> {
-    misplaced(&args)?;
+pub fn run(args: RunArgs) -> Result<ExitCode> {
+    refuse_misplaced(&args)?;
     let Some(path) = &args.scenario else {
         return here::clean_up();
     };
     let mut scenario = scenario::load(path)?;
     if args.count_instructions {
-        counted::machine(&mut scenario);
+        counted::set_machine(&mut scenario);
     }
     let arms = match args.arm {
         Arms::Stock => vec![Arm::Stock],
@@ -117,15 +117,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let ran = match args.on {
         Place::Lab => in_lab(&args.kernel, args.count_instructions, &request),
-        Place::Twin => Twin { seed: args.seed }.run(&request, &*progress::shown_of_twin(&request)),
+        Place::Twin => Twin { seed: args.seed }.run(&request, &*progress::show_twin_runs(&request)),
         Place::Host => here::on_host(&args.disks, args.module.as_deref(), args.yes, &request),
     };
     let runs = match ran {
         Err(error @ executor::Error::Interrupted) => {
-            output::note(format_args!("weir: {error}"));
+            output::print_note(format_args!("weir: {error}"));
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        ran => ran.map_err(|error| blamed(error, path))?,
+        ran => ran.map_err(|error| blame_lines(error, path))?,
     };
     let report = Report::new(&scenario, &arms, &runs);
     let json = || {
@@ -134,7 +134,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             "scenario": scenario.name,
             "place": args.on.name(),
             "kernels": report.kernels,
-            "clock": clock(args.count_instructions),
+            "clock": clock_name(args.count_instructions),
             "seed": (args.on == Place::Twin).then_some(args.seed),
             "version": env!("CARGO_PKG_VERSION"),
             "date": report::today_utc(),
@@ -143,28 +143,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-        keep(&out.join("report.json"), &json())?;
+        write_report(&out.join("report.json"), &json())?;
     }
     if args.json {
         output::print(json())?;
         report
             .troubles
             .iter()
-            .for_each(|trouble| output::note(format_args!("weir: {trouble}")));
+            .for_each(|trouble| output::print_note(format_args!("weir: {trouble}")));
     } else if args.markdown {
         output::print(report::markdown_report(&report, &scenario))?;
     } else {
         output::print(report::terminal_report(
             &report,
             &scenario,
-            output::colour(),
+            output::wants_colour(),
         ))?;
     }
     Ok(ExitCode::from(report.verdict.exit_status()))
 }
 
 /// The clock of a run, as reports name it.
-pub fn clock(count_instructions: bool) -> &'static str {
+pub fn clock_name(count_instructions: bool) -> &'static str {
     match count_instructions {
         true => "instructions",
         false => "time",
@@ -172,7 +172,7 @@ pub fn clock(count_instructions: bool) -> &'static str {
 }
 
 /// Options that only a host has, anywhere else; and those that it has not.
-fn misplaced(args: &Args) -> Result<()> {
+fn refuse_misplaced(args: &RunArgs) -> Result<()> {
     let host = matches!(args.on, Place::Host);
     for (option, is_given) in [
         ("--disk", !args.disks.is_empty()),
@@ -202,11 +202,11 @@ pub fn in_lab(
         init: None,
         cache: Cache::discover()?,
     };
-    lab.run(request, &*progress::shown(request))
+    lab.run(request, &*progress::show_runs(request))
 }
 
 /// With the lines of the scenario at `path` that are to blame.
-pub fn blamed(error: executor::Error, path: &Path) -> anyhow::Error {
+pub fn blame_lines(error: executor::Error, path: &Path) -> anyhow::Error {
     match error {
         executor::Error::Refused(refusals) => match executor::locate_refusals(path, refusals) {
             Ok(problems) | Err(problems) => problems.into(),
@@ -216,7 +216,7 @@ pub fn blamed(error: executor::Error, path: &Path) -> anyhow::Error {
     }
 }
 
-fn keep(path: &Path, text: &str) -> Result<()> {
+fn write_report(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text)
         .with_context(|| format!("cannot write the report {}", path.display()))
 }

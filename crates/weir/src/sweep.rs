@@ -24,7 +24,7 @@ use std::process::ExitCode;
 /// whether all expectations are met. Combinations run in parallel. Exit status: 0, or 2 if something
 /// could not be run.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct SweepArgs {
     /// A key of the file and its values, as in host.weir.drain_seconds=10,20,30; with several --set,
     /// every combination is run
     #[arg(long, value_name = "KEY=A,B,C", required = true)]
@@ -44,7 +44,7 @@ pub struct Args {
     svg: Option<PathBuf>,
     /// Run only every N-th combination, from the I-th on (0 is the first): a part of a sweep over
     /// several machines
-    #[arg(long, value_name = "I/N", value_parser = part, requires = "lines")]
+    #[arg(long, value_name = "I/N", value_parser = parse_part, requires = "lines")]
     part: Option<(usize, usize)>,
     /// Runs at a time [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -62,7 +62,7 @@ pub struct Args {
     scenario: PathBuf,
 }
 
-fn part(text: &str) -> Result<(usize, usize), String> {
+fn parse_part(text: &str) -> Result<(usize, usize), String> {
     let numbers = text
         .split_once('/')
         .and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
@@ -72,7 +72,7 @@ fn part(text: &str) -> Result<(usize, usize), String> {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &SweepArgs) -> Result<ExitCode> {
     let shown = args.scenario.display().to_string();
     let text = config::text(&args.scenario, "scenario")?;
     // What is wrong with the file itself is told with its lines.
@@ -80,14 +80,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let show = shown_metrics(&args.show, &scenario)?;
     let (index, of) = args.part.unwrap_or((0, 1));
     let mut wanted = Vec::new();
-    for settings in set::combinations(&args.set)?
+    for settings in set::all_combinations(&args.set)?
         .into_iter()
         .skip(index)
         .step_by(of)
     {
-        wanted.push((set::variant(&text, &settings, &shown)?, settings));
+        wanted.push((set::scenario_with(&text, &settings, &shown)?, settings));
     }
-    let bar = progress(wanted.len() as u64);
+    let bar = progress_bar(wanted.len() as u64);
     let work = |(scenario, settings): &(Scenario, Vec<Setting>)| {
         let report = report_of(scenario, settings, args.seed);
         bar.inc(1);
@@ -106,32 +106,35 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .collect();
     if let Some(path) = &args.svg {
         let title = &scenario.title;
-        plot::write(path, &plot::svg(title, &panels(&rows, &show)))?;
+        plot::write(path, &plot::draw_svg(title, &figure_panels(&rows, &show)))?;
     }
     if args.json {
-        let runs: Vec<Value> = rows.iter().map(|row| json(row, &show)).collect();
-        output::json(&serde_json::json!({ "runs": runs }))?;
+        let runs: Vec<Value> = rows
+            .iter()
+            .map(|row| combination_as_json(row, &show))
+            .collect();
+        output::print_json(&serde_json::json!({ "runs": runs }))?;
     } else if args.lines {
         for row in &rows {
-            output::line(json(row, &show))?;
+            output::print_line(combination_as_json(row, &show))?;
         }
     } else {
-        output::line(table(&rows, &show, args.markdown))?;
+        output::print_line(sweep_table(&rows, &show, args.markdown))?;
         if args.plot {
-            output::print(plot::bars(&panels(&rows, &show)))?;
+            output::print(plot::draw_bars(&figure_panels(&rows, &show)))?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// A bar for the runs that are done, on a terminal.
-fn progress(runs: u64) -> ProgressBar {
+fn progress_bar(runs: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{pos} of {len} {wide_bar} {eta} left");
     ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// The figures as they are drawn: one panel each.
-fn panels(rows: &[(&[Setting], &Report)], show: &[String]) -> Vec<Panel> {
+fn figure_panels(rows: &[(&[Setting], &Report)], show: &[String]) -> Vec<Panel> {
     let panel = |name: &String| Panel {
         name: name.clone(),
         unit: Unit::of_metric(name),
@@ -173,7 +176,7 @@ fn shown_metrics(asked: &[String], scenario: &Scenario) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) -> Table {
+fn sweep_table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) -> Table {
     let mut table = report::plain_table(markdown);
     let keys = rows[0].0.iter().map(|(key, _)| key.clone());
     table.set_header(
@@ -203,7 +206,7 @@ fn table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) -> Tab
 }
 
 /// One combination as JSON.
-fn json((settings, report): &(&[Setting], &Report), show: &[String]) -> Value {
+fn combination_as_json((settings, report): &(&[Setting], &Report), show: &[String]) -> Value {
     let set: Map<String, Value> = settings
         .iter()
         .map(|(key, value)| (key.clone(), value.clone().into()))

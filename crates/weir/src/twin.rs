@@ -76,7 +76,7 @@ impl Executor for Twin {
             if let Some(out) = request.out {
                 let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
                 let about = About::started_now(request, arm, repeat, Place::Twin);
-                twin_record::keep(&directory, about, KERNEL, request, &outcome)?;
+                twin_record::keep_run(&directory, about, KERNEL, request, &outcome)?;
             }
             let run = from_twin(arm, repeat, outcome);
             progress.report_finished_run(&run);
@@ -99,7 +99,7 @@ fn note_cost(events: u64) -> Result<()> {
     let (user, system) = (used.user_time(), used.system_time());
     let ms = (user.num_milliseconds() + system.num_milliseconds()) as f64;
     let mib = used.max_rss() as f64 / 1024.0;
-    output::note(format_args!(
+    output::print_note(format_args!(
         "weir: twin: {events} events, {:.2} s of CPU time, {mib:.0} MiB of memory at most",
         ms / 1000.0
     ));

@@ -19,7 +19,7 @@ use twin::{Outcome, Watched, inode, task_id};
 ///
 /// # Errors
 /// It cannot be written.
-pub fn keep(
+pub fn keep_run(
     directory: &Path,
     about: About,
     kernel: &str,
@@ -34,10 +34,10 @@ pub fn keep(
         if request.record {
             let file = directory.join(format!("{}.weir", phase.phase));
             let mut recording = Recording::create(&file, kernel)?;
-            recording.round(&mut events(phase), &mut samples(phase))?;
-            recording.finish(end(request.scenario, phase))?;
+            recording.round(&mut ordered_events(phase), &mut phase_samples(phase))?;
+            recording.finish(end_observation(request.scenario, phase))?;
         }
-        kept.write_event(&Said::PhaseEnd(Box::new(result(phase))))?;
+        kept.write_event(&Said::PhaseEnd(Box::new(phase_result(phase))))?;
     }
     // JSON has no number for what never came.
     let figures = outcome.metrics.iter();
@@ -49,14 +49,14 @@ pub fn keep(
     })
 }
 
-fn events(phase: &Watched) -> Vec<Event> {
+fn ordered_events(phase: &Watched) -> Vec<Event> {
     let mut events = phase.events.clone();
     // Who looks again after a pause wakes first and passes then, at one time.
     events.sort_by_key(|event| (event.ns, event.what != What::Woke));
     events
 }
 
-fn samples(phase: &Watched) -> Samples {
+fn phase_samples(phase: &Watched) -> Samples {
     let progress = phase.progress.iter().map(|(at, processes)| {
         let bytes = processes
             .iter()
@@ -72,7 +72,7 @@ fn samples(phase: &Watched) -> Samples {
 }
 
 /// The observation that a recording has at its end.
-fn end(scenario: &Scenario, phase: &Watched) -> Observation {
+fn end_observation(scenario: &Scenario, phase: &Watched) -> Observation {
     let running: Vec<&str> = scenario
         .phases
         .iter()
@@ -121,7 +121,7 @@ fn end(scenario: &Scenario, phase: &Watched) -> Observation {
     }
 }
 
-fn result(phase: &Watched) -> PhaseResult {
+fn phase_result(phase: &Watched) -> PhaseResult {
     let levels = || phase.levels.iter();
     let of = |value: fn(&observe::event::Limits) -> u64| -> Vec<u64> {
         levels().map(|(_, limits)| value(limits) * PAGE).collect()

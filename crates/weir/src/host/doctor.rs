@@ -2,7 +2,7 @@
 //! `weir doctor`: can this kernel run weir, and if not, exactly why.
 
 use super::oracle;
-use super::requirements::{Check, Verdict, examine};
+use super::requirements::{Check, CheckVerdict, examine_system};
 use super::system::System;
 use crate::output;
 use anyhow::Result;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 ///
 /// Exit status: 0 it can, 1 it cannot, 2 not known (run it as root).
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct DoctorArgs {
     /// Ask another kernel, in a guest that boots it; as for `weir exec`, and with its exit statuses
     /// 125 and 126
     #[cfg(feature = "bench")]
@@ -30,62 +30,65 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let (release, checks) = if args.btf.is_empty() {
         let system = System::here()?;
-        let checks = examine(&system);
+        let checks = examine_system(&system);
         (system.release, checks)
     } else {
-        oracle::examine(&args.btf)?
+        oracle::examine_files(&args.btf)?
     };
     let verdict = sum_up(&checks);
     if args.json {
         let report = serde_json::json!({"kernel": release, "verdict": verdict, "checks": checks});
-        output::json(&report)?;
+        output::print_json(&report)?;
     } else {
-        output::print(text(&release, &checks))?;
+        output::print(report_text(&release, &checks))?;
     }
     Ok(ExitCode::from(match verdict {
-        Verdict::Ok => 0,
-        Verdict::Fail => 1,
-        Verdict::Unknown => 2,
+        CheckVerdict::Ok => 0,
+        CheckVerdict::Fail => 1,
+        CheckVerdict::Unknown => 2,
     }))
 }
 
 /// One that fails decides, then one that cannot be seen.
-pub(crate) fn sum_up(checks: &[Check]) -> Verdict {
+pub(crate) fn sum_up(checks: &[Check]) -> CheckVerdict {
     let any = |verdict| checks.iter().any(|c| c.verdict == verdict);
-    match (any(Verdict::Fail), any(Verdict::Unknown)) {
-        (true, _) => Verdict::Fail,
-        (false, true) => Verdict::Unknown,
-        (false, false) => Verdict::Ok,
+    match (any(CheckVerdict::Fail), any(CheckVerdict::Unknown)) {
+        (true, _) => CheckVerdict::Fail,
+        (false, true) => CheckVerdict::Unknown,
+        (false, false) => CheckVerdict::Ok,
     }
 }
 
 /// A line per requirement, what to do below those that need it, and a conclusion.
-pub(super) fn text(release: &str, checks: &[Check]) -> String {
+pub(super) fn report_text(release: &str, checks: &[Check]) -> String {
     let mut lines = Vec::new();
     for check in checks {
         let sign = match check.verdict {
-            Verdict::Ok => "ok  ",
-            Verdict::Fail => "FAIL",
-            Verdict::Unknown => "?   ",
+            CheckVerdict::Ok => "ok  ",
+            CheckVerdict::Fail => "FAIL",
+            CheckVerdict::Unknown => "?   ",
         };
         lines.push(format!("{sign}  {:<16}{}", check.name, check.seen));
         if !check.remedy.is_empty() {
             lines.push(format!("{:22}-> {}", "", check.remedy));
         }
     }
-    let failed = checks.iter().filter(|c| c.verdict == Verdict::Fail).count();
+    let failed = checks
+        .iter()
+        .filter(|c| c.verdict == CheckVerdict::Fail)
+        .count();
     lines.push(String::new());
     lines.push(match sum_up(checks) {
-        Verdict::Ok => format!("Linux {release} can run weir."),
-        Verdict::Fail => format!(
+        CheckVerdict::Ok => format!("Linux {release} can run weir."),
+        CheckVerdict::Fail => format!(
             "Linux {release} cannot run weir as things are: {failed} of {} requirements fail.\n\
              `weir doctor --btf` judges another kernel's package before it is installed.",
             checks.len()
         ),
-        Verdict::Unknown => format!("weir cannot tell whether Linux {release} can run it."),
+        CheckVerdict::Unknown => format!("weir cannot tell whether Linux {release} can run it."),
     });
     lines.join("\n") + "\n"
 }

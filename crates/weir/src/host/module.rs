@@ -50,35 +50,35 @@ pub struct UnloadArgs {
 }
 
 /// Outcome of loading or unloading, for people and programs.
-struct Outcome {
+struct ModuleOutcome {
     done: bool,
     message: String,
     /// Lines that the module wrote to the kernel log.
     log: Vec<String>,
 }
 
-impl Outcome {
+impl ModuleOutcome {
     /// There was nothing to do.
-    fn already(message: String) -> Outcome {
-        Outcome {
+    fn already_done(message: String) -> ModuleOutcome {
+        ModuleOutcome {
             done: true,
             message,
             log: Vec::new(),
         }
     }
 
-    fn report(self, json: bool) -> Result<ExitCode> {
+    fn print_outcome(self, json: bool) -> Result<ExitCode> {
         if json {
             let object =
                 serde_json::json!({"done": self.done, "message": self.message, "log": self.log});
-            output::json(&object)?;
+            output::print_json(&object)?;
         } else if self.done {
-            output::line(&self.message)?;
+            output::print_line(&self.message)?;
         } else {
-            output::note(format_args!("weir: {}", self.message));
+            output::print_note(format_args!("weir: {}", self.message));
             self.log
                 .iter()
-                .for_each(|line| output::note(format_args!("  kernel: {line}")));
+                .for_each(|line| output::print_note(format_args!("  kernel: {line}")));
         }
         Ok(ExitCode::from(u8::from(!self.done)))
     }
@@ -87,9 +87,9 @@ impl Outcome {
 /// Runs `weir load`.
 pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     let system = System::here()?;
-    if system.has("sys/module/weir") {
-        let message = format!("weir is loaded already ({})", state(&system));
-        return Outcome::already(message).report(args.json);
+    if system.path_exists("sys/module/weir") {
+        let message = format!("weir is loaded already ({})", module_state(&system));
+        return ModuleOutcome::already_done(message).print_outcome(args.json);
     }
     if !system.is_root {
         bail!("loading a module takes root: sudo weir load");
@@ -104,36 +104,36 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
         })?,
     };
     let mut log = KernelLog::from_now();
-    let mut parameters = from_command_line(&system.text("proc/cmdline").unwrap_or_default());
+    let mut parameters = from_command_line(&system.read_text("proc/cmdline").unwrap_or_default());
     if args.observe {
         parameters.push("observe=1".into());
     }
     let parameters = CString::new(parameters.join(" "))?;
     if let Err(errno) = insert(&path, &parameters)? {
-        let outcome = Outcome {
+        let outcome = ModuleOutcome {
             done: false,
-            message: refusal(&path, errno),
-            log: log.lines(),
+            message: explain_refusal(&path, errno),
+            log: log.new_lines(),
         };
-        return outcome.report(args.json);
+        return outcome.print_outcome(args.json);
     }
-    let state = state(&system);
+    let state = module_state(&system);
     let message = format!(
         "weir is loaded ({state}). It does nothing until a knob is set, for example:\n  echo 64M > /sys/fs/cgroup/NAME/memory.dirty_min"
     );
-    Outcome {
+    ModuleOutcome {
         done: state != "unknown",
         message,
-        log: log.lines(),
+        log: log.new_lines(),
     }
-    .report(args.json)
+    .print_outcome(args.json)
 }
 
 /// Runs `weir unload`.
 pub fn unload(args: &UnloadArgs) -> Result<ExitCode> {
     let system = System::here()?;
-    if !system.has("sys/module/weir") {
-        return Outcome::already("weir is not loaded".into()).report(args.json);
+    if !system.path_exists("sys/module/weir") {
+        return ModuleOutcome::already_done("weir is not loaded".into()).print_outcome(args.json);
     }
     if !system.is_root {
         bail!("unloading a module takes root: sudo weir unload");
@@ -151,17 +151,17 @@ pub fn unload(args: &UnloadArgs) -> Result<ExitCode> {
         Err(Errno::EBUSY) => (false, "another process is loading or unloading weir".into()),
         Err(errno) => (false, format!("the kernel refused to unload weir: {errno}")),
     };
-    Outcome {
+    ModuleOutcome {
         done,
         message,
-        log: log.lines(),
+        log: log.new_lines(),
     }
-    .report(args.json)
+    .print_outcome(args.json)
 }
 
-fn state(system: &System) -> String {
+fn module_state(system: &System) -> String {
     system
-        .text("sys/kernel/weir/state")
+        .read_text("sys/kernel/weir/state")
         .unwrap_or_else(|| "unknown".into())
 }
 
@@ -187,7 +187,7 @@ fn insert(path: &Path, parameters: &CStr) -> Result<nix::Result<()>> {
     ))
 }
 
-fn refusal(path: &Path, errno: Errno) -> String {
+fn explain_refusal(path: &Path, errno: Errno) -> String {
     let hint = match errno {
         Errno::ENOEXEC => {
             "it was built for another kernel, or is no module: rebuild it with `dkms autoinstall` or `make install`"
@@ -226,27 +226,27 @@ impl KernelLog {
             .open("/dev/kmsg");
         match file.and_then(|mut f| f.seek(SeekFrom::End(0)).map(|_| f)) {
             Ok(file) => KernelLog::Device(file),
-            Err(_) => ring().map_or(KernelLog::Hidden, KernelLog::Ring),
+            Err(_) => read_ring().map_or(KernelLog::Hidden, KernelLog::Ring),
         }
     }
 
     /// The module's own lines, and what the kernel said about it.
-    pub(super) fn lines(&mut self) -> Vec<String> {
+    pub(super) fn new_lines(&mut self) -> Vec<String> {
         match self {
-            KernelLog::Device(file) => records(file),
-            KernelLog::Ring(before) => since(before, &ring().unwrap_or_default()),
+            KernelLog::Device(file) => read_records(file),
+            KernelLog::Ring(before) => lines_since(before, &read_ring().unwrap_or_default()),
             KernelLog::Hidden => Vec::new(),
         }
     }
 }
 
-fn records(file: &mut File) -> Vec<String> {
+fn read_records(file: &mut File) -> Vec<String> {
     let mut lines = Vec::new();
     let mut record = [0; 8192];
     loop {
         match file.read(&mut record) {
             Ok(0) => break,
-            Ok(length) => lines.extend(message(&String::from_utf8_lossy(&record[..length]))),
+            Ok(length) => lines.extend(record_message(&String::from_utf8_lossy(&record[..length]))),
             // EPIPE: records were overwritten before they could be read; go on with the oldest
             // there is.
             Err(why) if why.raw_os_error() == Some(nix::libc::EPIPE) => {}
@@ -257,7 +257,7 @@ fn records(file: &mut File) -> Vec<String> {
 }
 
 /// The whole log as syslog(2) has it, `<6>[   12.345678] TEXT` in each line.
-fn ring() -> Option<String> {
+fn read_ring() -> Option<String> {
     const SYSLOG_ACTION_READ_ALL: i32 = 3;
     const SYSLOG_ACTION_SIZE_BUFFER: i32 = 10;
     // SAFETY: this action takes no buffer.
@@ -271,7 +271,7 @@ fn ring() -> Option<String> {
 }
 
 /// The lines about weir that came after those of `before`, of which the oldest may be gone.
-fn since(before: &str, now: &str) -> Vec<String> {
+fn lines_since(before: &str, now: &str) -> Vec<String> {
     let last = before.lines().next_back();
     let seen = last.and_then(|last| now.rfind(last).map(|at| at + last.len()));
     now[seen.unwrap_or(0)..]
@@ -282,7 +282,7 @@ fn since(before: &str, now: &str) -> Vec<String> {
 }
 
 /// The text of a /dev/kmsg record (`PRIORITY,SEQUENCE,TIME,FLAGS;TEXT`), if it is about weir.
-fn message(record: &str) -> Option<String> {
+fn record_message(record: &str) -> Option<String> {
     let text = record.split_once(';')?.1.lines().next()?;
     text.contains("weir").then(|| text.to_string())
 }
@@ -294,24 +294,24 @@ mod tests {
     #[test]
     fn only_the_modules_records_are_shown() {
         assert_eq!(
-            message("3,512,1000,-;weir: refusing to load: no BTF\n SUBSYSTEM=x\n"),
+            record_message("3,512,1000,-;weir: refusing to load: no BTF\n SUBSYSTEM=x\n"),
             Some("weir: refusing to load: no BTF".into())
         );
-        assert_eq!(message("6,513,1000,-;eth0: link up\n"), None);
-        assert_eq!(message("garbage"), None);
+        assert_eq!(record_message("6,513,1000,-;eth0: link up\n"), None);
+        assert_eq!(record_message("garbage"), None);
     }
 
     #[test]
     fn lines_of_the_ring_are_those_after_the_ones_before() {
         let before = "<6>[    1.0] a\n<6>[    2.0] weir: old\n<6>[    3.0] b\n";
         let grown = format!("{before}<3>[    4.0] weir: no BTF\n<6>[    5.0] c\n");
-        assert_eq!(since(before, &grown), ["weir: no BTF"]);
-        assert_eq!(since(before, before), Vec::<String>::new());
+        assert_eq!(lines_since(before, &grown), ["weir: no BTF"]);
+        assert_eq!(lines_since(before, before), Vec::<String>::new());
         // The oldest were overwritten.
         let moved = "<6>[    3.0] b\n<3>[    4.0] weir: no BTF\n";
-        assert_eq!(since(before, moved), ["weir: no BTF"]);
+        assert_eq!(lines_since(before, moved), ["weir: no BTF"]);
         assert_eq!(
-            since("", "<3>weir: without a time\n"),
+            lines_since("", "<3>weir: without a time\n"),
             ["<3>weir: without a time"]
         );
     }
@@ -328,11 +328,11 @@ mod tests {
     fn refusals_say_what_to_do() {
         let path = Path::new("/m/weir.ko");
         assert_eq!(
-            refusal(path, Errno::ENOEXEC),
+            explain_refusal(path, Errno::ENOEXEC),
             "the kernel refused /m/weir.ko: Exec format error; it was built for another kernel, or is no module: rebuild it with `dkms autoinstall` or `make install`"
         );
         assert_eq!(
-            refusal(path, Errno::ENOENT),
+            explain_refusal(path, Errno::ENOENT),
             "the kernel refused /m/weir.ko: No such file or directory; see the kernel's words below and `weir doctor`"
         );
     }

@@ -7,7 +7,7 @@
 //! configuration and `System.map` beside it are asked, and what they leave open is said to be
 //! unknown.
 
-use super::requirements::{self, Check, REPORT, fail, names, ok, sites, unknown};
+use super::requirements::{self, Check, REPORT, check_names, check_sites, fail, ok, unknown};
 use anyhow::Result;
 use kernel_image::{Config, Image, KernelFile};
 use knobs::Knob;
@@ -26,9 +26,9 @@ const FTRACE: &str = "ftrace_set_filter_ip";
 const TAKE_FTRACE: &str = "take a kernel built with CONFIG_DYNAMIC_FTRACE";
 
 /// The kernel's release, or `of unknown release`, and what was found.
-pub(super) fn examine<P: AsRef<Path>>(paths: &[P]) -> Result<(String, Vec<Check>)> {
+pub(super) fn examine_files<P: AsRef<Path>>(paths: &[P]) -> Result<(String, Vec<Check>)> {
     let file = KernelFile::open_all(paths)?;
-    let checks = judge(&file);
+    let checks = judge_kernel(&file);
     let release = file.release.unwrap_or_else(|| "of unknown release".into());
     Ok((release, checks))
 }
@@ -43,7 +43,7 @@ struct Kernel<'a> {
 
 impl Kernel<'_> {
     /// `None`: that there is none in BTF says nothing, some functions are left out.
-    fn has(&self, function: &str) -> Option<bool> {
+    fn has_function(&self, function: &str) -> Option<bool> {
         let in_btf = self
             .btf
             .as_ref()
@@ -58,7 +58,7 @@ impl Kernel<'_> {
     fn is_built_with(&self, option: &str, function: &str) -> Option<bool> {
         match self.config {
             Some(config) => Some(config.has(option)),
-            None => self.has(function),
+            None => self.has_function(function),
         }
     }
 
@@ -69,7 +69,7 @@ impl Kernel<'_> {
         if let Some(config) = self.config {
             return Some(config.has("CONFIG_ARM64"));
         }
-        let is = |function: &str| self.has(function) == Some(true);
+        let is = |function: &str| self.has_function(function) == Some(true);
         match (is("__arm64_sys_write"), is("__x64_sys_write")) {
             (true, _) => Some(true),
             (false, true) => Some(false),
@@ -79,7 +79,7 @@ impl Kernel<'_> {
 }
 
 /// Judges the kernel, requirement by requirement.
-pub(crate) fn judge(file: &KernelFile) -> Vec<Check> {
+pub(crate) fn judge_kernel(file: &KernelFile) -> Vec<Check> {
     let kernel = Kernel {
         image: file.image.as_ref(),
         config: file.config.as_ref(),
@@ -87,7 +87,7 @@ pub(crate) fn judge(file: &KernelFile) -> Vec<Check> {
         symbols: file.symbols().map(Iterator::collect),
     };
     let mut checks = vec![
-        btf(file, &kernel),
+        check_btf(file, &kernel),
         built_in(
             &kernel,
             "memory cgroups",
@@ -100,11 +100,11 @@ pub(crate) fn judge(file: &KernelFile) -> Vec<Check> {
             requirements::BLK_CGROUP,
             "CONFIG_BLK_CGROUP",
         ),
-        functions(&kernel),
+        check_functions(&kernel),
     ];
     checks.extend(kernel.btf.as_ref().into_iter().flat_map(|btf| {
-        let needs = needs::judge(btf, kernel.has(needs::reparents()) == Some(true));
-        layout(&needs)
+        let needs = needs::judge(btf, kernel.has_function(needs::reparents()) == Some(true));
+        check_layout(&needs)
     }));
     checks.extend([
         built_in(&kernel, "kprobes", "register_kprobe", "CONFIG_KPROBES"),
@@ -122,7 +122,7 @@ pub(crate) fn judge(file: &KernelFile) -> Vec<Check> {
     checks
 }
 
-fn btf(file: &KernelFile, kernel: &Kernel) -> Check {
+fn check_btf(file: &KernelFile, kernel: &Kernel) -> Check {
     const NAME: &str = "BTF";
     match (&kernel.btf, &file.btf) {
         (Some(btf), _) => ok(NAME, format!("{} types", btf.types())),
@@ -140,9 +140,9 @@ fn btf(file: &KernelFile, kernel: &Kernel) -> Check {
     }
 }
 
-fn functions(kernel: &Kernel) -> Check {
+fn check_functions(kernel: &Kernel) -> Check {
     match &kernel.symbols {
-        Some(symbols) => names(symbols.iter().copied()),
+        Some(symbols) => check_names(symbols.iter().copied()),
         None => unknown(
             "functions",
             "not known from this file: whether symbols have these names, or the compiler changed them",
@@ -152,7 +152,7 @@ fn functions(kernel: &Kernel) -> Check {
 }
 
 /// A line for each kind of thing that BTF tells.
-fn layout(needs: &[Need]) -> Vec<Check> {
+fn check_layout(needs: &[Need]) -> Vec<Check> {
     let line = |name, kinds: &[Kind]| {
         let of_it: Vec<&Need> = needs
             .iter()
@@ -161,7 +161,7 @@ fn layout(needs: &[Need]) -> Vec<Check> {
         let wrong: Vec<String> = of_it
             .iter()
             .filter(|need| need.fit != Fit::Fits)
-            .map(|need| misfit(need))
+            .map(|need| describe_misfit(need))
             .collect();
         match wrong.as_slice() {
             [] => ok(name, format!("as weir knows them ({})", of_it.len())),
@@ -176,7 +176,7 @@ fn layout(needs: &[Need]) -> Vec<Check> {
 }
 
 /// The misfit, in the module's words (`kmod/layout.c`).
-fn misfit(need: &Need) -> String {
+fn describe_misfit(need: &Need) -> String {
     let Need {
         name,
         size_bytes,
@@ -223,7 +223,10 @@ fn ftrace_arguments(kernel: &Kernel) -> Check {
     }
     let has_regs = || match kernel.config {
         Some(config) => Some(!config.has("CONFIG_DYNAMIC_FTRACE_WITH_ARGS")),
-        None => kernel.symbols.as_ref().and(kernel.has(requirements::REGS)),
+        None => kernel
+            .symbols
+            .as_ref()
+            .and(kernel.has_function(requirements::REGS)),
     };
     let is_before = match kernel.is_arm64() {
         Some(true) => has_regs(),
@@ -248,14 +251,14 @@ fn ftrace_sites(kernel: &Kernel) -> Check {
     let site = |function: &str| kernel.image?.has_ftrace_site(function);
     let hooked = needs::functions().filter(|function| function.how == needs::Use::Hooked);
     // Of a function without a symbol, the line about functions tells.
-    let mut present = hooked.filter(|function| kernel.has(function.name) != Some(false));
+    let mut present = hooked.filter(|function| kernel.has_function(function.name) != Some(false));
     if kernel.image.is_some() && present.all(|function| site(function.name).is_some()) {
-        return sites(|function| site(function) == Some(true));
+        return check_sites(|function| site(function) == Some(true));
     }
     // In a kernel with ftrace each of these functions has a site that has a symbol: none is notrace.
     let is_told = kernel.image.is_none() || kernel.config.is_some();
     if is_told && kernel.symbols.is_some() && is_traced == Some(true) {
-        return sites(|function| kernel.has(function) == Some(true));
+        return check_sites(|function| kernel.has_function(function) == Some(true));
     }
     unknown(
         NAME,
@@ -273,7 +276,7 @@ fn file_names(kernel: &Kernel) -> Check {
     let has_handlers = |file: &str| {
         let stem = file.replace('.', "_");
         let handlers = ["show", "write"].map(|of| format!("{stem}_{of}"));
-        let has = |handler: &String| kernel.has(handler) == Some(true);
+        let has = |handler: &String| kernel.has_function(handler) == Some(true);
         handlers.iter().any(has)
     };
     let may_have = |file: &str| match kernel.image {

@@ -2,18 +2,18 @@
 //! What is said of a file that leaves things open. That kernels are judged as the module judges
 //! them is tested in guests: `tests/guest/oracle.rs`.
 
-use super::super::doctor::{sum_up, text};
-use super::super::requirements::Verdict;
+use super::super::doctor::{report_text, sum_up};
+use super::super::requirements::CheckVerdict;
 use super::*;
 
 #[test]
 fn of_nothing_everything_is_unknown() {
-    let checks = judge(&KernelFile::default());
-    let text = text("of unknown release", &checks);
-    assert_eq!(sum_up(&checks), Verdict::Unknown, "{text}");
+    let checks = judge_kernel(&KernelFile::default());
+    let text = report_text("of unknown release", &checks);
+    assert_eq!(sum_up(&checks), CheckVerdict::Unknown, "{text}");
     let unknown = checks
         .iter()
-        .filter(|check| check.verdict == Verdict::Unknown);
+        .filter(|check| check.verdict == CheckVerdict::Unknown);
     let names: Vec<&str> = unknown.map(|check| check.name).collect();
     let all = [
         "BTF",
@@ -34,9 +34,9 @@ fn of_nothing_everything_is_unknown() {
 fn what_is_no_btf_is_not_taken_for_it() {
     let mut file = KernelFile::default();
     file.btf = Some(b"\x9f\xeb\x01\x00 and nothing else".to_vec());
-    let checks = judge(&file);
+    let checks = judge_kernel(&file);
     assert_eq!(checks[0].seen, "not BTF that the module can read");
-    assert_eq!(sum_up(&checks), Verdict::Fail);
+    assert_eq!(sum_up(&checks), CheckVerdict::Fail);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_kernel_without_ftrace_fails_in_all_that_takes_it() {
         symbols: Some(BTreeSet::from(["balance_dirty_pages"])),
     };
     for check in [ftrace_arguments(&kernel), ftrace_sites(&kernel)] {
-        assert_eq!(check.verdict, Verdict::Fail, "{}", check.name);
+        assert_eq!(check.verdict, CheckVerdict::Fail, "{}", check.name);
         assert!(check.seen.ends_with("this kernel has no ftrace"));
     }
 }
@@ -87,6 +87,6 @@ fn misfits_are_told_in_words() {
             "member it of struct all is 4 bytes, weir knows it with 8",
         ),
     ] {
-        assert_eq!(misfit(&need(kind, fit)), words);
+        assert_eq!(describe_misfit(&need(kind, fit)), words);
     }
 }

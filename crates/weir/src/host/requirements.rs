@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::path::Path;
 
 pub(super) use cgroups::{BLK_CGROUP, MEMCG};
-pub(super) use hooks::{REGS, ftrace_arguments, names, sites};
+pub(super) use hooks::{REGS, check_names, check_sites, ftrace_arguments};
 
 /// Remedy for a kernel that lacks what weir was made for.
 pub(super) const REPORT: &str = "boot another kernel, docs/support.md has tested ones, and report this one with its configuration";
@@ -22,7 +22,7 @@ pub(super) const REPORT: &str = "boot another kernel, docs/support.md has tested
 /// Verdict on a requirement, or on all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Verdict {
+pub(crate) enum CheckVerdict {
     /// The kernel meets it.
     Ok,
     /// The kernel does not meet it.
@@ -37,7 +37,7 @@ pub(crate) struct Check {
     /// Name, in a word or two.
     pub name: &'static str,
     /// The verdict on it.
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
     /// The observation that the verdict is from.
     pub seen: String,
     /// The remedy; empty when it is fine.
@@ -47,7 +47,7 @@ pub(crate) struct Check {
 pub(super) fn ok(name: &'static str, seen: impl Into<String>) -> Check {
     Check {
         name,
-        verdict: Verdict::Ok,
+        verdict: CheckVerdict::Ok,
         seen: seen.into(),
         remedy: String::new(),
     }
@@ -60,7 +60,7 @@ pub(super) fn fail(
 ) -> Check {
     Check {
         name,
-        verdict: Verdict::Fail,
+        verdict: CheckVerdict::Fail,
         seen: seen.into(),
         remedy: remedy.into(),
     }
@@ -73,36 +73,36 @@ pub(super) fn unknown(
 ) -> Check {
     Check {
         name,
-        verdict: Verdict::Unknown,
+        verdict: CheckVerdict::Unknown,
         seen: seen.into(),
         remedy: remedy.into(),
     }
 }
 
 /// Looks for all of them.
-pub(super) fn examine(system: &System) -> Vec<Check> {
+pub(super) fn examine_system(system: &System) -> Vec<Check> {
     let mut checks = vec![
-        root(system),
-        cgroups::cgroup2(system),
-        cgroups::controllers(system),
+        check_root(system),
+        cgroups::check_cgroup2(system),
+        cgroups::check_controllers(system),
         cgroups::own_files(system),
-        btf(system),
-        hooks::functions(system),
-        hooks::kprobes(system),
-        hooks::ftrace(system),
+        check_btf(system),
+        hooks::check_functions(system),
+        hooks::check_kprobes(system),
+        hooks::check_ftrace(system),
         ftrace_arguments(system.machine == "aarch64" && has_symbol(system, REGS)),
         hooks::ftrace_site(system),
         modules_allowed(system),
-        signatures(system),
-        installed(system),
+        check_signatures(system),
+        check_installed(system),
         switched_off(system),
     ];
-    checks.extend(damon(system));
+    checks.extend(check_damon(system));
     checks
 }
 
 /// Only where something is to be said: the kernel itself holds what tiers would tell heat by.
-fn damon(system: &System) -> Option<Check> {
+fn check_damon(system: &System) -> Option<Check> {
     const ENABLED: &str = "sys/module/damon_stat/parameters/enabled";
     match system.read(ENABLED) {
         Content::Text(text) if text.trim() == "Y" => Some(Check {
@@ -116,7 +116,7 @@ fn damon(system: &System) -> Option<Check> {
     }
 }
 
-fn root(system: &System) -> Check {
+fn check_root(system: &System) -> Check {
     const NAME: &str = "root";
     if system.is_root {
         return ok(NAME, "running as root");
@@ -128,9 +128,9 @@ fn root(system: &System) -> Check {
     )
 }
 
-fn btf(system: &System) -> Check {
+fn check_btf(system: &System) -> Check {
     const NAME: &str = "BTF";
-    if system.has("sys/kernel/btf/vmlinux") {
+    if system.path_exists("sys/kernel/btf/vmlinux") {
         return ok(NAME, "/sys/kernel/btf/vmlinux tells the layouts");
     }
     fail(
@@ -141,7 +141,7 @@ fn btf(system: &System) -> Check {
 }
 
 fn has_symbol(system: &System, wanted: &str) -> bool {
-    let symbols = system.text("proc/kallsyms").unwrap_or_default();
+    let symbols = system.read_text("proc/kallsyms").unwrap_or_default();
     symbols
         .lines()
         .any(|line| line.split_whitespace().nth(2) == Some(wanted))
@@ -152,12 +152,12 @@ fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// A file that may not be read, and what to do about that.
-fn forbidden(name: &'static str, system: &System, file: &str, why: Errno) -> Check {
+fn check_forbidden(name: &'static str, system: &System, file: &str, why: Errno) -> Check {
     let seen = format!("{file}: {why}");
     if !system.is_root {
         return unknown(name, seen, "sudo weir doctor");
     }
-    if lockdown(system) == "confidentiality" {
+    if lockdown_mode(system) == "confidentiality" {
         return unknown(
             name,
             format!("{seen}: the kernel is in lockdown (confidentiality)"),
@@ -172,9 +172,9 @@ fn forbidden(name: &'static str, system: &System, file: &str, why: Errno) -> Che
 }
 
 /// The mode in which the kernel is locked down, `none` if it is not.
-fn lockdown(system: &System) -> String {
+fn lockdown_mode(system: &System) -> String {
     let modes = system
-        .text("sys/kernel/security/lockdown")
+        .read_text("sys/kernel/security/lockdown")
         .unwrap_or_default();
     let mode = modes
         .split_once('[')
@@ -184,7 +184,10 @@ fn lockdown(system: &System) -> String {
 
 fn modules_allowed(system: &System) -> Check {
     const NAME: &str = "modules";
-    match system.text("proc/sys/kernel/modules_disabled").as_deref() {
+    match system
+        .read_text("proc/sys/kernel/modules_disabled")
+        .as_deref()
+    {
         Some("0") => ok(NAME, "can be loaded"),
         Some(_) => fail(
             NAME,
@@ -200,11 +203,11 @@ fn modules_allowed(system: &System) -> Check {
 }
 
 /// Secure Boot and its like take only modules signed with a key the kernel trusts.
-fn signatures(system: &System) -> Check {
+fn check_signatures(system: &System) -> Check {
     const NAME: &str = "signatures";
-    let mode = lockdown(system);
+    let mode = lockdown_mode(system);
     let enforced = system
-        .text("sys/module/module/parameters/sig_enforce")
+        .read_text("sys/module/module/parameters/sig_enforce")
         .is_some_and(|v| v == "Y");
     let reason = match (mode.as_str(), enforced) {
         ("none", false) => {
@@ -238,9 +241,9 @@ fn is_signed(path: &Path) -> bool {
         .is_ok_and(|bytes| bytes.ends_with(b"~Module signature appended~\n"))
 }
 
-fn installed(system: &System) -> Check {
+fn check_installed(system: &System) -> Check {
     const NAME: &str = "module";
-    if system.has("sys/module/weir") {
+    if system.path_exists("sys/module/weir") {
         return ok(NAME, "weir is loaded");
     }
     let Some(path) = system.installed_module() else {
@@ -258,7 +261,7 @@ fn installed(system: &System) -> Check {
 
 fn switched_off(system: &System) -> Check {
     const NAME: &str = "weir.off";
-    let line = system.text("proc/cmdline").unwrap_or_default();
+    let line = system.read_text("proc/cmdline").unwrap_or_default();
     let off = line
         .split_whitespace()
         .filter_map(|word| word.strip_prefix("weir.off"))

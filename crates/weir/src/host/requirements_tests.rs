@@ -2,7 +2,7 @@
 //! A healthy machine laid out in files, then broken in one place at a time. That a real one is
 //! judged right is tested in guests.
 
-use super::super::doctor::{sum_up, text};
+use super::super::doctor::{report_text, sum_up};
 use super::*;
 use policy::needs;
 use std::fs;
@@ -16,7 +16,7 @@ fn write(root: &Path, path: &str, text: &str) {
     fs::write(path, text).expect("written");
 }
 
-fn healthy() -> tempfile::TempDir {
+fn healthy_machine() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("made");
     let root = dir.path();
     let symbols: String = needs::functions()
@@ -57,41 +57,55 @@ fn healthy() -> tempfile::TempDir {
 /// As on Debian's 7.3 from boot on.
 #[test]
 fn that_the_kernel_itself_holds_damon_is_said_and_no_failure() {
-    let dir = healthy();
+    let dir = healthy_machine();
     let enabled = "sys/module/damon_stat/parameters/enabled";
     write(dir.path(), enabled, "Y\n");
-    let checks = examine(&System::at(dir.path(), RELEASE));
-    assert_eq!(sum_up(&checks), Verdict::Ok);
-    let said = text(RELEASE, &checks);
+    let checks = examine_system(&System::at_root(dir.path(), RELEASE));
+    assert_eq!(sum_up(&checks), CheckVerdict::Ok);
+    let said = report_text(RELEASE, &checks);
     assert!(
         said.contains("ok    damon           damon_stat holds it"),
         "{said}"
     );
     assert!(said.contains(&format!("-> echo N >/{enabled}")), "{said}");
     write(dir.path(), enabled, "N\n");
-    let checks = examine(&System::at(dir.path(), RELEASE));
-    assert!(!text(RELEASE, &checks).contains("damon"));
+    let checks = examine_system(&System::at_root(dir.path(), RELEASE));
+    assert!(!report_text(RELEASE, &checks).contains("damon"));
 }
 
 #[test]
 fn a_healthy_machine_passes() {
-    let dir = healthy();
-    let checks = examine(&System::at(dir.path(), RELEASE));
-    assert_eq!(sum_up(&checks), Verdict::Ok, "{}", text(RELEASE, &checks));
-    assert!(text(RELEASE, &checks).ends_with("Linux 6.12.1-test can run weir.\n"));
+    let dir = healthy_machine();
+    let checks = examine_system(&System::at_root(dir.path(), RELEASE));
+    assert_eq!(
+        sum_up(&checks),
+        CheckVerdict::Ok,
+        "{}",
+        report_text(RELEASE, &checks)
+    );
+    assert!(report_text(RELEASE, &checks).ends_with("Linux 6.12.1-test can run weir.\n"));
 }
 
 /// Breaks `path` of a healthy machine (`None`: removes it) and expects exactly this complaint and
 /// no other.
 #[track_caller]
-fn broken(path: &str, text: Option<&str>, verdict: Verdict, seen: &str, remedy: &str) {
-    let dir = healthy();
+fn expect_complaint(
+    path: &str,
+    text: Option<&str>,
+    verdict: CheckVerdict,
+    seen: &str,
+    remedy: &str,
+) {
+    let dir = healthy_machine();
     match text {
         Some(text) => write(dir.path(), path, text),
         None => fs::remove_file(dir.path().join(path)).expect("removed"),
     }
-    let checks = examine(&System::at(dir.path(), RELEASE));
-    let bad: Vec<&Check> = checks.iter().filter(|c| c.verdict != Verdict::Ok).collect();
+    let checks = examine_system(&System::at_root(dir.path(), RELEASE));
+    let bad: Vec<&Check> = checks
+        .iter()
+        .filter(|c| c.verdict != CheckVerdict::Ok)
+        .collect();
     assert_eq!(bad.len(), 1, "{bad:#?}");
     assert_eq!(
         (bad[0].verdict, bad[0].seen.as_str(), bad[0].remedy.as_str()),
@@ -101,92 +115,92 @@ fn broken(path: &str, text: Option<&str>, verdict: Verdict, seen: &str, remedy: 
 
 #[test]
 fn each_requirement_says_why_it_fails_and_what_to_do() {
-    use Verdict::{Fail, Unknown};
-    broken(
+    use CheckVerdict::{Fail, Unknown};
+    expect_complaint(
         "sys/fs/cgroup/cgroup.controllers",
         Some("cpu memory\n"),
         Fail,
         "io is not offered at /sys/fs/cgroup, as in a container",
         "run weir doctor on the host",
     );
-    broken(
+    expect_complaint(
         "sys/fs/cgroup/cgroup.subtree_control",
         Some("pids\n"),
         Fail,
         "memory is not enabled for the cgroups below the root",
         "echo +memory > /sys/fs/cgroup/cgroup.subtree_control",
     );
-    broken(
+    expect_complaint(
         "sys/fs/cgroup/system.slice/memory.dirty_min",
         Some("0\n"),
         Fail,
         "this kernel has memory.dirty_min of its own",
         "use those: weir leaves a kernel alone that can do it itself",
     );
-    broken(
+    expect_complaint(
         "sys/kernel/btf/vmlinux",
         None,
         Fail,
         "no /sys/kernel/btf/vmlinux",
         "run a kernel built with CONFIG_DEBUG_INFO_BTF; Debian's are",
     );
-    broken(
+    expect_complaint(
         "sys/kernel/debug/kprobes/enabled",
         Some("0\n"),
         Fail,
         "switched off",
         "echo 1 > /sys/kernel/debug/kprobes/enabled",
     );
-    broken(
+    expect_complaint(
         "proc/sys/kernel/ftrace_enabled",
         Some("0\n"),
         Fail,
         "switched off, which silences the hooks",
         "sysctl kernel.ftrace_enabled=1",
     );
-    broken(
+    expect_complaint(
         "sys/kernel/tracing/available_filter_functions",
         Some("a\ndomain_dirty_limits\ndo_writepages\n"),
         Fail,
         "balance_dirty_pages cannot be traced",
         "boot another kernel, docs/support.md has tested ones, and report this one with its configuration",
     );
-    broken(
+    expect_complaint(
         "sys/kernel/tracing/available_filter_functions",
         None,
         Unknown,
         "tracefs is not mounted at /sys/kernel/tracing (ENOENT)",
         "as root: mount -t tracefs none /sys/kernel/tracing",
     );
-    broken(
+    expect_complaint(
         "proc/sys/kernel/modules_disabled",
         Some("1\n"),
         Fail,
         "kernel.modules_disabled is set, which lasts until a reboot",
         "reboot without setting it",
     );
-    broken(
+    expect_complaint(
         "sys/kernel/security/lockdown",
         Some("none [integrity] confidentiality\n"),
         Fail,
         "the kernel is in lockdown (integrity), as under Secure Boot, and the installed module is not signed",
         "sign it with a key enrolled by mokutil --import (DKMS does that), or switch Secure Boot off",
     );
-    broken(
+    expect_complaint(
         "sys/module/module/parameters/sig_enforce",
         Some("Y\n"),
         Fail,
         "module.sig_enforce is on, and the installed module is not signed",
         "sign it with a key enrolled by mokutil --import (DKMS does that), or switch Secure Boot off",
     );
-    broken(
+    expect_complaint(
         "lib/modules/6.12.1-test/updates/weir.ko",
         None,
         Fail,
         "no weir.ko for this kernel in /lib/modules/6.12.1-test/updates",
         "install weir-dkms and this kernel's headers, or run make install in weir's source tree",
     );
-    broken(
+    expect_complaint(
         "proc/cmdline",
         Some("quiet weir.off=1\n"),
         Fail,
@@ -209,10 +223,10 @@ fn functions_the_compiler_changed_are_told_apart_from_absent_ones() {
         })
         .map(|f| format!("0000000000000000 T {f}\n"))
         .collect();
-    broken(
+    expect_complaint(
         "proc/kallsyms",
         Some(&symbols),
-        Verdict::Fail,
+        CheckVerdict::Fail,
         "missing: cgroup_rm_cftypes (inlined or not in this kernel), \
          balance_dirty_pages (the compiler made it balance_dirty_pages.isra.0)",
         "boot another kernel, docs/support.md has tested ones, and report this one with its configuration",
@@ -221,20 +235,20 @@ fn functions_the_compiler_changed_are_told_apart_from_absent_ones() {
 
 #[test]
 fn ftrace_of_an_old_arm64_kernel_hands_no_arguments_over() {
-    let dir = healthy();
+    let dir = healthy_machine();
     let symbols = fs::read_to_string(dir.path().join("proc/kallsyms")).expect("read");
     let symbols = format!("{symbols}0000000000000000 T ftrace_regs_caller\n");
     write(dir.path(), "proc/kallsyms", &symbols);
-    let mut system = System::at(dir.path(), RELEASE);
+    let mut system = System::at_root(dir.path(), RELEASE);
     assert_eq!(
-        sum_up(&examine(&system)),
-        Verdict::Ok,
+        sum_up(&examine_system(&system)),
+        CheckVerdict::Ok,
         "x86-64 has the function, too"
     );
     system.machine = "aarch64".into();
-    let checks = examine(&system);
-    assert_eq!(sum_up(&checks), Verdict::Fail);
-    let said = text(RELEASE, &checks);
+    let checks = examine_system(&system);
+    assert_eq!(sum_up(&checks), CheckVerdict::Fail);
+    let said = report_text(RELEASE, &checks);
     assert!(said.contains("FAIL  ftrace args"), "{said}");
     assert!(
         said.contains("-> take a newer kernel, on Debian 12 that of linux-image-6.12-arm64;"),
@@ -244,7 +258,7 @@ fn ftrace_of_an_old_arm64_kernel_hands_no_arguments_over() {
 
 #[test]
 fn a_signed_module_is_left_to_the_kernel() {
-    let dir = healthy();
+    let dir = healthy_machine();
     write(
         dir.path(),
         "sys/module/module/parameters/sig_enforce",
@@ -256,29 +270,29 @@ fn a_signed_module_is_left_to_the_kernel() {
         "ELF~Module signature appended~\n",
     );
     assert_eq!(
-        sum_up(&examine(&System::at(dir.path(), RELEASE))),
-        Verdict::Ok
+        sum_up(&examine_system(&System::at_root(dir.path(), RELEASE))),
+        CheckVerdict::Ok
     );
 }
 
 #[test]
 fn who_is_not_root_is_told_that_something_may_be_hidden() {
-    let dir = healthy();
-    let mut system = System::at(dir.path(), RELEASE);
+    let dir = healthy_machine();
+    let mut system = System::at_root(dir.path(), RELEASE);
     system.is_root = false;
-    assert_eq!(sum_up(&examine(&system)), Verdict::Unknown);
+    assert_eq!(sum_up(&examine_system(&system)), CheckVerdict::Unknown);
 }
 
 /// The result of a check on a healthy machine after these files are written, or removed.
-fn said(name: &str, files: &[(&str, Option<&str>)]) -> (Verdict, String, String) {
-    let dir = healthy();
+fn check_after(name: &str, files: &[(&str, Option<&str>)]) -> (CheckVerdict, String, String) {
+    let dir = healthy_machine();
     for (path, text) in files {
         match text {
             Some(text) => write(dir.path(), path, text),
             None => fs::remove_file(dir.path().join(path)).expect("removed"),
         }
     }
-    let checks = examine(&System::at(dir.path(), RELEASE));
+    let checks = examine_system(&System::at_root(dir.path(), RELEASE));
     let check = checks.into_iter().find(|check| check.name == name);
     let check = check.expect("a line of this name");
     (check.verdict, check.seen, check.remedy)
@@ -316,15 +330,15 @@ fn on_hosts_of_v1_nothing_is_to_be_mounted_over_it() {
         ),
     ] {
         let files = [vec![(CONTROLLERS, None)], files].concat();
-        let wanted = (Verdict::Fail, seen.to_owned(), UNIFIED.to_owned());
-        assert_eq!(said("cgroup v2", &files), wanted);
+        let wanted = (CheckVerdict::Fail, seen.to_owned(), UNIFIED.to_owned());
+        assert_eq!(check_after("cgroup v2", &files), wanted);
     }
     // Nothing is there that a mount could hide.
-    let (_, seen, remedy) = said("cgroup v2", &[(CONTROLLERS, None)]);
+    let (_, seen, remedy) = check_after("cgroup v2", &[(CONTROLLERS, None)]);
     assert_eq!(seen, "not mounted at /sys/fs/cgroup, nor is v1");
     assert_eq!(remedy, "mount -t cgroup2 none /sys/fs/cgroup");
     let filesystems = ("proc/filesystems", Some("nodev\tsysfs\nnodev\ttracefs\n"));
-    let (_, seen, _) = said("cgroup v2", &[(CONTROLLERS, None), filesystems]);
+    let (_, seen, _) = check_after("cgroup v2", &[(CONTROLLERS, None), filesystems]);
     assert_eq!(seen, "not in this kernel: built without CONFIG_CGROUPS");
 }
 
@@ -332,7 +346,7 @@ fn on_hosts_of_v1_nothing_is_to_be_mounted_over_it() {
 fn a_controller_that_is_missing_says_why() {
     const CONTROLLERS: &str = "sys/fs/cgroup/cgroup.controllers";
     let without = |function: &str| {
-        let dir = healthy();
+        let dir = healthy_machine();
         let symbols = fs::read_to_string(dir.path().join("proc/kallsyms")).expect("read");
         symbols.replace(&format!(" T {function}\n"), " T other\n")
     };
@@ -367,11 +381,11 @@ fn a_controller_that_is_missing_says_why() {
             UNIFIED,
         ),
     ] {
-        let found = said(
+        let found = check_after(
             "controllers",
             &[(CONTROLLERS, Some(there)), (file, Some(text))],
         );
-        let wanted = (Verdict::Fail, seen.to_owned(), remedy.to_owned());
+        let wanted = (CheckVerdict::Fail, seen.to_owned(), remedy.to_owned());
         assert_eq!(found, wanted);
     }
 }
@@ -381,12 +395,12 @@ fn a_controller_that_is_missing_says_why() {
 #[test]
 fn a_forbidden_file_is_told_with_its_error_and_by_what() {
     const TRACEFS: &str = "sys/kernel/tracing/available_filter_functions";
-    let dir = healthy();
+    let dir = healthy_machine();
     let file = format!("/{TRACEFS}");
-    let mut system = System::at(dir.path(), RELEASE);
+    let mut system = System::at_root(dir.path(), RELEASE);
     let said = |system: &System, why| {
-        let check = forbidden("probe site", system, &file, why);
-        assert_eq!(check.verdict, Verdict::Unknown);
+        let check = check_forbidden("probe site", system, &file, why);
+        assert_eq!(check.verdict, CheckVerdict::Unknown);
         (check.seen, check.remedy)
     };
     let (seen, remedy) = said(&system, Errno::EACCES);
@@ -414,15 +428,15 @@ fn a_forbidden_file_is_told_with_its_error_and_by_what() {
 #[test]
 fn a_kernel_without_tracefs_is_told_apart_from_one_that_is_not_mounted() {
     let gone = ("sys/kernel/tracing/available_filter_functions", None);
-    let with = |names| said("probe site", &[gone, ("proc/filesystems", Some(names))]);
+    let with = |names| check_after("probe site", &[gone, ("proc/filesystems", Some(names))]);
     let (verdict, seen, _) = with("nodev\tsysfs\nnodev\tcgroup2\n");
-    assert_eq!(verdict, Verdict::Fail);
+    assert_eq!(verdict, CheckVerdict::Fail);
     assert_eq!(
         seen,
         "no tracefs in this kernel: built without CONFIG_FTRACE"
     );
     let (verdict, seen, _) = with("nodev\tsysfs\nnodev\ttracefs\n");
-    assert_eq!(verdict, Verdict::Unknown);
+    assert_eq!(verdict, CheckVerdict::Unknown);
     assert_eq!(
         seen,
         "tracefs is not mounted at /sys/kernel/tracing (ENOENT)"

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 /// Exit status: 0 in effect or idle, 1 not loaded, switched off or without effect, 2 it cannot be
 /// told.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct StatusArgs {
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -30,7 +30,7 @@ pub struct Args {
 
 /// Module, parameters and cgroups with knobs.
 #[derive(Debug, PartialEq, Serialize)]
-struct Status {
+struct ModuleStatus {
     loaded: bool,
     /// idle, active, observe, blind, off; `not loaded` without the module.
     state: String,
@@ -38,12 +38,12 @@ struct Status {
     host: BTreeMap<String, String>,
     /// Files of /sys/module/weir/parameters.
     parameters: BTreeMap<String, String>,
-    cgroups: Vec<Cgroup>,
+    cgroups: Vec<CgroupKnobs>,
 }
 
 /// A cgroup with a knob set.
 #[derive(Debug, PartialEq, Serialize)]
-struct Cgroup {
+struct CgroupKnobs {
     /// Path below /sys/fs/cgroup.
     path: String,
     /// All knobs, as they read.
@@ -53,20 +53,20 @@ struct Cgroup {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
-    let status = gather(&System::here()?)?;
+pub fn run(args: &StatusArgs) -> Result<ExitCode> {
+    let status = gather_status(&System::here()?)?;
     if args.json {
-        output::json(&status)?;
+        output::print_json(&status)?;
     } else {
-        output::print(text(&status))?;
+        output::print(status_text(&status))?;
     }
     let in_effect = matches!(status.state.as_str(), "idle" | "active" | "observe");
     Ok(ExitCode::from(u8::from(!in_effect)))
 }
 
-fn gather(system: &System) -> Result<Status> {
-    if !system.has("sys/module/weir") {
-        return Ok(Status {
+fn gather_status(system: &System) -> Result<ModuleStatus> {
+    if !system.path_exists("sys/module/weir") {
+        return Ok(ModuleStatus {
             loaded: false,
             state: "not loaded".into(),
             host: BTreeMap::new(),
@@ -74,20 +74,20 @@ fn gather(system: &System) -> Result<Status> {
             cgroups: Vec::new(),
         });
     }
-    let mut host = files(&system.path("sys/kernel/weir"))?;
+    let mut host = read_values(&system.full_path("sys/kernel/weir"))?;
     let state = host.remove("state").context(
         "the module is loaded, but has no /sys/kernel/weir/state: it may be loading or unloading, try again",
     )?;
-    let parameters = system.path("sys/module/weir/parameters");
+    let parameters = system.full_path("sys/module/weir/parameters");
     let parameters = if parameters.is_dir() {
-        files(&parameters)?
+        read_values(&parameters)?
     } else {
         BTreeMap::new()
     };
     let mut cgroups = Vec::new();
-    walk(&system.path("sys/fs/cgroup"), "", &mut cgroups)?;
+    collect_cgroups(&system.full_path("sys/fs/cgroup"), "", &mut cgroups)?;
     cgroups.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Status {
+    Ok(ModuleStatus {
         loaded: true,
         state,
         host,
@@ -97,7 +97,7 @@ fn gather(system: &System) -> Result<Status> {
 }
 
 /// Every file of a directory with its one value.
-fn files(dir: &Path) -> Result<BTreeMap<String, String>> {
+fn read_values(dir: &Path) -> Result<BTreeMap<String, String>> {
     let mut values = BTreeMap::new();
     for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
         let path = entry
@@ -115,7 +115,7 @@ fn files(dir: &Path) -> Result<BTreeMap<String, String>> {
 
 /// Collects the cgroups at and below `dir` that have a knob set. Cgroups come and go: one that is
 /// gone is left out.
-fn walk(dir: &Path, path: &str, found: &mut Vec<Cgroup>) -> Result<()> {
+fn collect_cgroups(dir: &Path, path: &str, found: &mut Vec<CgroupKnobs>) -> Result<()> {
     let read = |file: &str| {
         fs::read_to_string(dir.join(file))
             .ok()
@@ -135,7 +135,7 @@ fn walk(dir: &Path, path: &str, found: &mut Vec<Cgroup>) -> Result<()> {
         let stat = stat
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect();
-        found.push(Cgroup {
+        found.push(CgroupKnobs {
             path: path.to_string(),
             knobs,
             stat,
@@ -154,13 +154,13 @@ fn walk(dir: &Path, path: &str, found: &mut Vec<Cgroup>) -> Result<()> {
             } else {
                 format!("{path}/{name}")
             };
-            walk(&entry.path(), &below, found)?;
+            collect_cgroups(&entry.path(), &below, found)?;
         }
     }
     Ok(())
 }
 
-fn text(status: &Status) -> String {
+fn status_text(status: &ModuleStatus) -> String {
     let meaning = match status.state.as_str() {
         "not loaded" => "the kernel behaves as stock; `weir load` loads the module",
         "idle" => "no knob is set, the kernel behaves as stock",
@@ -177,16 +177,16 @@ fn text(status: &Status) -> String {
         status
             .host
             .iter()
-            .map(|(name, value)| format!("  {name:<22}{}", shown(name, value))),
+            .map(|(name, value)| format!("  {name:<22}{}", format_value(name, value))),
     );
     if !status.cgroups.is_empty() {
         lines.push(String::new());
-        lines.push(table(&status.cgroups));
+        lines.push(cgroup_table(&status.cgroups));
     }
     lines.join("\n") + "\n"
 }
 
-fn table(cgroups: &[Cgroup]) -> String {
+fn cgroup_table(cgroups: &[CgroupKnobs]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header([
@@ -204,13 +204,13 @@ fn table(cgroups: &[Cgroup]) -> String {
             cgroup
                 .knobs
                 .get(name)
-                .map_or("-".into(), |v| shown("_bytes", v))
+                .map_or("-".into(), |v| format_value("_bytes", v))
         };
         let stat = |name: &str| {
             cgroup
                 .stat
                 .get(name)
-                .map_or("-".into(), |v| shown("_bytes", v))
+                .map_or("-".into(), |v| format_value("_bytes", v))
         };
         let number = |name: &str| cgroup.stat.get(name).and_then(|v| v.parse::<u64>().ok());
         let pages = number("dirty")
@@ -232,7 +232,7 @@ fn table(cgroups: &[Cgroup]) -> String {
                 .get(Knob::DirtyWeight.name())
                 .cloned()
                 .unwrap_or_else(|| "-".into()),
-            pages.map_or("-".into(), |v| shown("_bytes", &v)),
+            pages.map_or("-".into(), |v| format_value("_bytes", &v)),
         ]);
     }
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -245,7 +245,7 @@ fn table(cgroups: &[Cgroup]) -> String {
 }
 
 /// Bytes as K, M or G where the name says bytes and nothing is lost or a tenth is enough.
-fn shown(name: &str, value: &str) -> String {
+fn format_value(name: &str, value: &str) -> String {
     let Some(bytes) = value
         .parse::<u64>()
         .ok()
@@ -279,13 +279,13 @@ mod tests {
     #[test]
     fn without_the_module() {
         let dir = tempfile::tempdir().expect("made");
-        let status = gather(&System::at(dir.path(), "6.12")).expect("gathered");
+        let status = gather_status(&System::at_root(dir.path(), "6.12")).expect("gathered");
         assert_eq!(
             (status.loaded, status.state.as_str()),
             (false, "not loaded")
         );
         assert_eq!(
-            text(&status),
+            status_text(&status),
             "not loaded: the kernel behaves as stock; `weir load` loads the module\n"
         );
     }
@@ -313,7 +313,7 @@ mod tests {
                 "dirty 4096\nwriteback 8192\nfloor 8388608\nceiling max\n",
             );
         }
-        let status = gather(&System::at(root, "6.12")).expect("gathered");
+        let status = gather_status(&System::at_root(root, "6.12")).expect("gathered");
         assert_eq!(status.host["floors_bytes"], "8388608");
         assert_eq!(status.parameters["observe"], "N");
         let expected = "\
@@ -324,7 +324,7 @@ cgroup      dirty_min  floor  dirty_bytes  dirty_ratio  ceiling  weight  dirty+w
 a.slice/db        16M     8M          max          0 %      max     100       12K
 batch               0     8M        97.7K          5 %      max     400       12K
 ";
-        assert_eq!(text(&status), expected, "\n{}", text(&status));
+        assert_eq!(status_text(&status), expected, "\n{}", status_text(&status));
     }
 
     #[test]
@@ -332,7 +332,7 @@ batch               0     8M        97.7K          5 %      max     400       12
         let dir = tempfile::tempdir().expect("made");
         write(dir.path(), "sys/module/weir/x", "");
         fs::create_dir_all(dir.path().join("sys/kernel/weir")).expect("made");
-        let why = gather(&System::at(dir.path(), "6.12"))
+        let why = gather_status(&System::at_root(dir.path(), "6.12"))
             .expect_err("no state")
             .to_string();
         assert!(why.contains("has no /sys/kernel/weir/state"), "{why}");

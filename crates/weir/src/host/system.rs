@@ -46,7 +46,7 @@ impl System {
 
     /// A machine laid out below `root`, seen by root.
     #[cfg(test)]
-    pub fn at(root: &Path, release: &str) -> System {
+    pub fn at_root(root: &Path, release: &str) -> System {
         System {
             root: root.into(),
             release: release.into(),
@@ -56,18 +56,18 @@ impl System {
     }
 
     /// The full path of `path`, which is relative to `/`.
-    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub fn full_path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
     }
 
     /// Returns whether something is at `path`.
-    pub fn has(&self, path: impl AsRef<Path>) -> bool {
-        self.path(path).exists()
+    pub fn path_exists(&self, path: impl AsRef<Path>) -> bool {
+        self.full_path(path).exists()
     }
 
     /// The text of `path`, without the last newline.
     pub fn read(&self, path: impl AsRef<Path>) -> Content {
-        match fs::read(self.path(path)) {
+        match fs::read(self.full_path(path)) {
             Ok(bytes) => Content::Text(String::from_utf8_lossy(&bytes).trim_end().to_string()),
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Content::Missing,
             Err(why) => Content::Hidden(Errno::from_raw(why.raw_os_error().unwrap_or_default())),
@@ -75,7 +75,7 @@ impl System {
     }
 
     /// The text of `path`, if it can be had.
-    pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+    pub fn read_text(&self, path: impl AsRef<Path>) -> Option<String> {
         match self.read(path) {
             Content::Text(text) => Some(text),
             _ => None,
@@ -84,14 +84,14 @@ impl System {
 
     /// In a guest of the lab, the module that was built for its kernel.
     pub fn module_of_guest(&self) -> Option<PathBuf> {
-        let module = self.path(GUEST_MODULE);
-        let is_guest = self.has(GUEST_CONFIG);
+        let module = self.full_path(GUEST_MODULE);
+        let is_guest = self.path_exists(GUEST_CONFIG);
         Some(module).filter(|module| is_guest && module.is_file())
     }
 
     /// The module that was installed for the running kernel, compressed or not.
     pub fn installed_module(&self) -> Option<PathBuf> {
-        let updates = self.path(format!("lib/modules/{}/updates", self.release));
+        let updates = self.full_path(format!("lib/modules/{}/updates", self.release));
         ["", "/dkms"]
             .iter()
             .flat_map(|dir| {
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_guest_has_its_module_at_the_root() {
         let root = tempfile::tempdir().expect("made");
-        let system = System::at(root.path(), "6.12");
+        let system = System::at_root(root.path(), "6.12");
         fs::write(root.path().join("weir.ko"), "").expect("written");
         assert_eq!(system.module_of_guest(), None, "a host's is any file");
         fs::write(root.path().join("guest.json"), "{}").expect("written");

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 /// (memory.toptier_*, memory.tier_stat), and `weir agent`, if it runs, moves pages until each has
 /// its share. Exit status: 0 done, or on, 1 refused, or off, 2 it could not be tried or told.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct TierArgs {
     /// What to do
     action: Action,
     /// With `on`: nodes of each tier, fastest first, as in '0-1;2'; without it the kernel is asked
@@ -52,24 +52,24 @@ enum Action {
 const SILENT: u64 = 20;
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &TierArgs) -> Result<ExitCode> {
     let system = System::here()?;
     if args.action != Action::On && (args.tiers.is_some() || args.ratio.is_some()) {
         bail!("--tiers and --ratio are for `weir tier on`");
     }
     match args.action {
-        Action::Status => status(&system, args),
+        Action::Status => show_status(&system, args),
         Action::On | Action::Off => {
-            let refused = switch(&system, args).err();
+            let refused = switch_tiers(&system, args).err();
             let done = refused.is_none();
             let message = match &refused {
                 Some(why) => format!("{why:#}"),
-                None => told(&system),
+                None => describe_tiers(&system),
             };
             match (args.json, done) {
-                (true, _) => output::json(&json!({"done": done, "message": message}))?,
-                (false, true) => output::line(message)?,
-                (false, false) => output::note(format_args!("weir: {message}")),
+                (true, _) => output::print_json(&json!({"done": done, "message": message}))?,
+                (false, true) => output::print_line(message)?,
+                (false, false) => output::print_note(format_args!("weir: {message}")),
             }
             Ok(ExitCode::from(u8::from(!done)))
         }
@@ -77,14 +77,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Writes the module's parameters.
-fn switch(system: &System, args: &Args) -> Result<()> {
-    if !system.has("sys/module/weir") {
+fn switch_tiers(system: &System, args: &TierArgs) -> Result<()> {
+    if !system.path_exists("sys/module/weir") {
         if args.action == Action::Off {
             return Ok(());
         }
         bail!("weir's module is not loaded: `weir load` first");
     }
-    if !system.has(TIERS) {
+    if !system.path_exists(TIERS) {
         bail!("the module that is loaded knows no tiers: unload it and load the installed one");
     }
     let tiers = match (args.action, &args.tiers) {
@@ -93,7 +93,7 @@ fn switch(system: &System, args: &Args) -> Result<()> {
             parse_tiers(tiers).with_context(|| format!("`{tiers}` is no list of tiers"))?;
             tiers.clone()
         }
-        (_, None) => kernels(system)?,
+        (_, None) => kernel_tiers(system)?,
     };
     if let Some(ratio) = args.ratio {
         write(
@@ -108,10 +108,10 @@ fn switch(system: &System, args: &Args) -> Result<()> {
 /// A parameter's write; the module says in the kernel's log why it refuses.
 fn write(system: &System, file: &str, value: &str) -> Result<()> {
     let mut log = KernelLog::from_now();
-    let Err(why) = fs::write(system.path(file), format!("{value}\n")) else {
+    let Err(why) = fs::write(system.full_path(file), format!("{value}\n")) else {
         return Ok(());
     };
-    let said = log.lines().join("; ");
+    let said = log.new_lines().join("; ");
     match said.is_empty() {
         true => bail!("the module refused `{value}` for /{file}: {why}"),
         false => bail!("the module refused `{value}`: {said}"),
@@ -119,8 +119,8 @@ fn write(system: &System, file: &str, value: &str) -> Result<()> {
 }
 
 /// The tiers as the kernel knows them.
-fn kernels(system: &System) -> Result<String> {
-    let host = TierHost::at_root(&system.path(""));
+fn kernel_tiers(system: &System) -> Result<String> {
+    let host = TierHost::at_root(&system.full_path(""));
     let tiers = host.memory_tiers();
     let nodes = host.memory_nodes();
     let by_hand = "say which nodes are faster, as in `weir tier on --tiers '0;1'`";
@@ -142,8 +142,8 @@ fn kernels(system: &System) -> Result<String> {
 }
 
 /// Describes the tiers that are in effect after a switch.
-fn told(system: &System) -> String {
-    match system.text(TIERS).filter(|tiers| !tiers.is_empty()) {
+fn describe_tiers(system: &System) -> String {
+    match system.read_text(TIERS).filter(|tiers| !tiers.is_empty()) {
         Some(tiers) => format!(
             "tiers are on: {tiers} (nodes, fastest first). `weir agent` moves pages; `weir tier status` shows what"
         ),
@@ -151,22 +151,22 @@ fn told(system: &System) -> String {
     }
 }
 
-fn status(system: &System, args: &Args) -> Result<ExitCode> {
-    let tiers = system.text(TIERS).filter(|tiers| !tiers.is_empty());
+fn show_status(system: &System, args: &TierArgs) -> Result<ExitCode> {
+    let tiers = system.read_text(TIERS).filter(|tiers| !tiers.is_empty());
     let file = args.state.join(FILE);
     let told =
         BalancerStatus::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let agent =
         told.filter(|told| BalancerStatus::seconds_since_epoch().saturating_sub(told.at) < SILENT);
     if args.json {
-        output::json(&json!({"on": tiers.is_some(), "nodes": tiers, "agent": agent}))?;
+        output::print_json(&json!({"on": tiers.is_some(), "nodes": tiers, "agent": agent}))?;
     } else {
-        output::print(text(tiers.as_deref(), agent.as_ref()))?;
+        output::print(status_text(tiers.as_deref(), agent.as_ref()))?;
     }
     Ok(ExitCode::from(u8::from(tiers.is_none())))
 }
 
-fn text(tiers: Option<&str>, agent: Option<&BalancerStatus>) -> String {
+fn status_text(tiers: Option<&str>, agent: Option<&BalancerStatus>) -> String {
     let Some(tiers) = tiers else {
         return "tiers are off: `weir tier on` switches them on\n".into();
     };
@@ -188,19 +188,19 @@ fn text(tiers: Option<&str>, agent: Option<&BalancerStatus>) -> String {
         if agent.lend { "lent" } else { "not lent" }
     ));
     lines.push(String::new());
-    let mut table = plain(["tier", "nodes", "capacity", "free", "kept free"]);
+    let mut table = plain_table(["tier", "nodes", "capacity", "free", "kept free"]);
     for (at, tier) in agent.tiers.iter().enumerate() {
         table.add_row([
             at.to_string(),
             tier.nodes.clone(),
-            bytes(tier.capacity),
-            bytes(tier.free),
-            bytes(tier.headroom),
+            format_bytes(tier.capacity),
+            format_bytes(tier.free),
+            format_bytes(tier.headroom),
         ]);
     }
-    lines.push(align(table, 1));
+    lines.push(align_figures(table, 1));
     lines.push(String::new());
-    lines.push(cgroups(agent));
+    lines.push(cgroup_table(agent));
     let mut text = lines.join("\n") + "\n";
     for one in &agent.cgroups {
         let shared = format!(
@@ -216,7 +216,7 @@ fn text(tiers: Option<&str>, agent: Option<&BalancerStatus>) -> String {
 }
 
 /// A row for each cgroup that has anything.
-fn cgroups(agent: &BalancerStatus) -> String {
+fn cgroup_table(agent: &BalancerStatus) -> String {
     let mut heads = vec!["cgroup".to_string()];
     for at in 0..agent.tiers.len() {
         heads.push(format!("tier {at}"));
@@ -226,30 +226,30 @@ fn cgroups(agent: &BalancerStatus) -> String {
     }
     heads.extend(["down", "up", "how it stands"].map(String::from));
     let last = heads.len() - 1;
-    let mut table = plain(heads);
+    let mut table = plain_table(heads);
     for one in &agent.cgroups {
         if one.bytes.iter().all(|held| *held == 0) {
             continue;
         }
         let mut row = vec![one.cgroup.clone()];
         for (at, held) in one.bytes.iter().enumerate() {
-            row.push(bytes(*held));
+            row.push(format_bytes(*held));
             if at + 1 < one.bytes.len() {
                 let budget = one.budget.get(at).copied().flatten();
-                row.push(budget.map_or("max".into(), bytes));
+                row.push(budget.map_or("max".into(), format_bytes));
             }
         }
         row.extend([
-            bytes(one.moved_down),
-            bytes(one.moved_up),
+            format_bytes(one.moved_down),
+            format_bytes(one.moved_up),
             one.words.clone(),
         ]);
         table.add_row(row);
     }
-    align(table, last)
+    align_figures(table, last)
 }
 
-fn plain<T: Into<comfy_table::Row>>(heads: T) -> Table {
+fn plain_table<T: Into<comfy_table::Row>>(heads: T) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header(heads);
@@ -257,7 +257,7 @@ fn plain<T: Into<comfy_table::Row>>(heads: T) -> Table {
 }
 
 /// Figures to the right: all columns but the first and those from `until` on that are words.
-fn align(mut table: Table, words: usize) -> String {
+fn align_figures(mut table: Table, words: usize) -> String {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if index > 0 && index != words {
@@ -268,7 +268,7 @@ fn align(mut table: Table, words: usize) -> String {
 }
 
 /// To a tenth of the largest unit that fits.
-fn bytes(value: u64) -> String {
+fn format_bytes(value: u64) -> String {
     for (shift, unit) in [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')] {
         if value >= 1 << shift {
             return format!("{:.1}{unit}", value as f64 / (1_u64 << shift) as f64);

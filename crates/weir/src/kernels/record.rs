@@ -10,7 +10,7 @@
 //! true any more, and the kernel is asked about again.
 
 use crate::host::doctor::sum_up;
-use crate::host::requirements::{Check, Verdict};
+use crate::host::requirements::{Check, CheckVerdict};
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use lab::catalogue::InArchive;
@@ -30,7 +30,7 @@ const NEEDS: [&str; 2] = [
 
 /// A line of the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Asked {
+pub struct KernelVerdict {
     release: String,
     architecture: String,
     package: String,
@@ -55,25 +55,25 @@ impl Opinion {
         let verdict = sum_up(checks);
         let of_it = checks
             .iter()
-            .filter(|check| check.verdict == verdict && verdict != Verdict::Ok);
+            .filter(|check| check.verdict == verdict && verdict != CheckVerdict::Ok);
         let why: Vec<String> = of_it
             .map(|check| format!("{}: {}", check.name, check.seen))
             .collect();
         Opinion {
             verdict: match verdict {
-                Verdict::Ok => "loads",
-                Verdict::Fail => "refused",
-                Verdict::Unknown => "untold",
+                CheckVerdict::Ok => "loads",
+                CheckVerdict::Fail => "refused",
+                CheckVerdict::Unknown => "untold",
             },
             why: why.join("; "),
         }
     }
 }
 
-impl Asked {
+impl KernelVerdict {
     /// A line for the opinion of a kernel, as of now.
-    pub fn new(one: &InArchive, opinion: Opinion) -> Asked {
-        Asked {
+    pub fn new(one: &InArchive, opinion: Opinion) -> KernelVerdict {
+        KernelVerdict {
             release: one.release.clone(),
             architecture: one.arch.debian().to_owned(),
             package: one.package.clone(),
@@ -81,7 +81,7 @@ impl Asked {
             suites: one.suites.join(" "),
             verdict: opinion.verdict.to_owned(),
             why: opinion.why.replace(['\t', '\n'], " "),
-            asked: needs(),
+            asked: needs_hash(),
         }
     }
 
@@ -91,7 +91,7 @@ impl Asked {
     }
 
     /// For people: release, suites, verdict and what is in the way.
-    pub fn text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let line = format!("{}  ({})  {}", self.release, self.suites, self.verdict);
         match self.why.is_empty() {
             true => line,
@@ -99,7 +99,7 @@ impl Asked {
         }
     }
 
-    fn fields(&self) -> [&str; FIELDS] {
+    fn row_fields(&self) -> [&str; FIELDS] {
         [
             &self.release,
             &self.architecture,
@@ -114,7 +114,7 @@ impl Asked {
 }
 
 /// FNV-1a of what weir needs: the same on every machine and with every compiler.
-fn needs() -> String {
+fn needs_hash() -> String {
     let bytes = NEEDS.iter().flat_map(|text| text.bytes());
     let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -124,40 +124,40 @@ fn needs() -> String {
 
 /// The record and where it is kept.
 #[derive(Debug)]
-pub struct Record {
+pub struct VerdictRecord {
     path: PathBuf,
-    rows: BTreeMap<String, Asked>,
+    rows: BTreeMap<String, KernelVerdict>,
 }
 
-impl Record {
+impl VerdictRecord {
     /// Reads it; empty if there is none yet.
-    pub fn open(path: &Path) -> Result<Record> {
+    pub fn open(path: &Path) -> Result<VerdictRecord> {
         let text = match path.exists() {
             true => fs::read_to_string(path).with_context(|| path.display().to_string())?,
             false => String::new(),
         };
         let rows = read(&text).with_context(|| path.display().to_string())?;
-        Ok(Record {
+        Ok(VerdictRecord {
             path: path.to_owned(),
             rows,
         })
     }
 
     /// Was this kernel asked about, in this version, by what weir needs now?
-    pub fn has(&self, one: &InArchive) -> bool {
+    pub fn has_verdict(&self, one: &InArchive) -> bool {
         let row = self.rows.get(&one.release);
-        row.is_some_and(|row| row.version == one.version && row.asked == needs())
+        row.is_some_and(|row| row.version == one.version && row.asked == needs_hash())
     }
 
     /// Adds a line, in the place of what was said before, and writes the record.
-    pub fn add(&mut self, asked: Asked) -> Result<()> {
+    pub fn add(&mut self, asked: KernelVerdict) -> Result<()> {
         self.rows.insert(asked.release.clone(), asked);
-        output::file(&self.path, self.text().as_bytes())
+        output::write_file(&self.path, self.to_text().as_bytes())
     }
 
     /// Its lines, in the order of their series.
-    pub fn rows(&self) -> impl Iterator<Item = &Asked> {
-        let mut rows: Vec<&Asked> = self.rows.values().collect();
+    pub fn sorted_rows(&self) -> impl Iterator<Item = &KernelVerdict> {
+        let mut rows: Vec<&KernelVerdict> = self.rows.values().collect();
         rows.sort_by_key(|row| {
             let numbers = row.release.split(|c: char| !c.is_ascii_digit());
             let numbers: Vec<u64> = numbers.filter_map(|part| part.parse().ok()).collect();
@@ -166,13 +166,15 @@ impl Record {
         rows.into_iter()
     }
 
-    fn text(&self) -> String {
-        let lines = self.rows().map(|row| row.fields().join("\t") + "\n");
+    fn to_text(&self) -> String {
+        let lines = self
+            .sorted_rows()
+            .map(|row| row.row_fields().join("\t") + "\n");
         format!("{HEAD}\n{}", lines.collect::<String>())
     }
 }
 
-fn read(text: &str) -> Result<BTreeMap<String, Asked>> {
+fn read(text: &str) -> Result<BTreeMap<String, KernelVerdict>> {
     let mut lines = text.lines();
     ensure!(
         matches!(lines.next(), None | Some(HEAD)),
@@ -194,7 +196,7 @@ fn read(text: &str) -> Result<BTreeMap<String, Asked>> {
         else {
             anyhow::bail!("line {}: {} fields, not {FIELDS}", index + 2, fields.len());
         };
-        let row = Asked {
+        let row = KernelVerdict {
             release: release.into(),
             architecture: architecture.into(),
             package: package.into(),
@@ -213,8 +215,8 @@ fn read(text: &str) -> Result<BTreeMap<String, Asked>> {
 mod tests {
     use super::*;
 
-    fn asked(release: &str, verdict: &str) -> Asked {
-        Asked {
+    fn asked(release: &str, verdict: &str) -> KernelVerdict {
+        KernelVerdict {
             release: release.into(),
             architecture: "amd64".into(),
             package: format!("linux-image-{release}"),
@@ -222,7 +224,7 @@ mod tests {
             suites: "trixie trixie-security".into(),
             verdict: verdict.into(),
             why: String::new(),
-            asked: needs(),
+            asked: needs_hash(),
         }
     }
 
@@ -230,7 +232,7 @@ mod tests {
     fn what_was_said_is_read_again() {
         let place = tempfile::tempdir().expect("a directory");
         let path = place.path().join("kernels.tsv");
-        let mut record = Record::open(&path).expect("none yet");
+        let mut record = VerdictRecord::open(&path).expect("none yet");
         for release in [
             "6.12.99+deb13-amd64",
             "6.12.107+deb13-amd64",
@@ -241,9 +243,9 @@ mod tests {
         record
             .add(asked("6.1.0-9-amd64", "refused"))
             .expect("written");
-        let read = Record::open(&path).expect("the record");
+        let read = VerdictRecord::open(&path).expect("the record");
         let rows: Vec<_> = read
-            .rows()
+            .sorted_rows()
             .map(|row| (row.release.as_str(), row.is_refused()))
             .collect();
         assert_eq!(

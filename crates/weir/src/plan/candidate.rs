@@ -8,7 +8,7 @@ use scenario::model::{Arm, Job, Op, Scenario};
 
 /// The knobs that a scenario itself sets, or else those that may do, as `parse` takes them: what
 /// is tried first comes first.
-pub fn own(scenario: &Scenario, stock: bool) -> Vec<String> {
+pub fn own_knobs(scenario: &Scenario, stock: bool) -> Vec<String> {
     let cgroups = scenario.cgroups.iter().flat_map(|(path, cgroup)| {
         let files = cgroup.knobs.keys();
         files.map(move |file| format!("{path}/{file}"))
@@ -19,7 +19,7 @@ pub fn own(scenario: &Scenario, stock: bool) -> Vec<String> {
     let host = drain.into_iter().chain(ratio);
     let mut knobs: Vec<String> = cgroups.chain(host).collect();
     if knobs.is_empty() {
-        return acting(scenario, stock);
+        return acting_knobs(scenario, stock);
     }
     let is_window = |knob: &String| knob.ends_with(File::WritebackBytes.file());
     if stock {
@@ -32,7 +32,7 @@ pub fn own(scenario: &Scenario, stock: bool) -> Vec<String> {
 }
 
 /// Knobs that act on what the scenario expects, whether it sets them or not.
-pub fn acting(scenario: &Scenario, stock: bool) -> Vec<String> {
+pub fn acting_knobs(scenario: &Scenario, stock: bool) -> Vec<String> {
     let mut knobs: Vec<String> = Vec::new();
     let mut add = |path: &str, knob: File| {
         let name = format!("{path}/{}", knob.file());
@@ -65,7 +65,7 @@ fn writers_held(scenario: &Scenario) -> Vec<&Job> {
     let held = |job: &&Job| {
         let metrics = scenario.expects.iter().map(|expect| &expect.metric);
         let mut names = metrics.filter_map(|metric| Name::parse_full_name(metric));
-        is(job, "write")
+        has_pattern(job, "write")
             && names.any(|name| {
                 let metric = name.metric.as_str();
                 let of_writes =
@@ -91,7 +91,7 @@ fn waits_behind_writers(scenario: &Scenario) -> Vec<&Job> {
         let mut metrics = scenario.expects.iter().map(|expect| &expect.metric);
         metrics.any(|metric| {
             Name::parse_full_name(metric).is_some_and(|name| {
-                let reads = is(job, "read") && name.metric.starts_with("clat_");
+                let reads = has_pattern(job, "read") && name.metric.starts_with("clat_");
                 name.subject == job.name && (reads || name.metric.starts_with("sync_"))
             })
         })
@@ -108,7 +108,10 @@ fn writers_beside<'a>(scenario: &'a Scenario, waits: &[&Job]) -> Vec<&'a str> {
             .iter()
             .any(|other| other.disk == job.disk && other.cgroup != job.cgroup);
         let Some(cgroup) = &job.cgroup else { continue };
-        if is(job, "write") && beside && syncs == [false; 2] && !cgroups.contains(&cgroup.as_str())
+        if has_pattern(job, "write")
+            && beside
+            && syncs == [false; 2]
+            && !cgroups.contains(&cgroup.as_str())
         {
             cgroups.push(cgroup);
         }
@@ -117,7 +120,7 @@ fn writers_beside<'a>(scenario: &'a Scenario, waits: &[&Job]) -> Vec<&'a str> {
 }
 
 /// Returns whether a fio job's pattern is `way` or the same at random.
-fn is(job: &Job, way: &str) -> bool {
+fn has_pattern(job: &Job, way: &str) -> bool {
     let pattern = job.fio.get("rw").or_else(|| job.fio.get("readwrite"));
     pattern.is_some_and(|pattern| pattern.trim_start_matches("rand") == way)
 }

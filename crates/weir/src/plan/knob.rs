@@ -29,7 +29,7 @@ const PARAMETERS: &str = "/sys/module/weir/parameters";
 
 /// Kind of value that a knob holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum KnobKind {
     /// One of a cgroup's files about dirty pages.
     File(File),
     /// Seconds of drain, the host's.
@@ -77,7 +77,7 @@ pub struct Knob {
     /// `None` for the host's.
     cgroup: Option<String>,
     file: String,
-    kind: Kind,
+    kind: KnobKind,
     /// Values to search, weakest first.
     pub scale: Scale,
     /// The strongest value, described for people; empty if the range was given.
@@ -105,22 +105,22 @@ impl Knob {
             bail!("--knob {text}: without the module there is no window");
         }
         let kind = match (knob, &cgroup) {
-            (Some(knob), Some(_)) => Kind::File(knob),
-            (None, Some(_)) if is_tier && file != TIER_RATIO => Kind::Tier {
+            (Some(knob), Some(_)) => KnobKind::File(knob),
+            (None, Some(_)) if is_tier && file != TIER_RATIO => KnobKind::Tier {
                 is: host_tier_ratio(scenario),
                 unset: File::ToptierRatio.default(),
             },
-            (None, None) if is_tier && file == TIER_RATIO => Kind::Tier {
+            (None, None) if is_tier && file == TIER_RATIO => KnobKind::Tier {
                 is: by_capacity(scenario),
                 unset: 0,
             },
-            (None, None) if file == DRAIN && !stock => Kind::Seconds {
-                tighten: tightens(scenario),
+            (None, None) if file == DRAIN && !stock => KnobKind::Seconds {
+                tighten: drain_tightens(scenario),
             },
-            (None, Some(path)) if MEMORY.contains(&file) => Kind::Memory {
+            (None, Some(path)) if MEMORY.contains(&file) => KnobKind::Memory {
                 is: memory_limit(scenario, path, file),
             },
-            (None, None) if file == LIMIT && stock => Kind::Limit {
+            (None, None) if file == LIMIT && stock => KnobKind::Limit {
                 is: limit,
                 raise: !scenario.host.weir.contains_key("drain_tighten"),
             },
@@ -157,7 +157,7 @@ impl Knob {
         }
         let extent = Extent {
             limit,
-            rate: rate(scenario, cgroup.as_deref()),
+            rate: slowest_rate(scenario, cgroup.as_deref()),
             memory: scenario.host.memory_bytes,
             copies: settings
                 .and_then(|cgroup| cgroup.copies)
@@ -166,59 +166,59 @@ impl Knob {
         };
         let (weakest, strongest) = match range {
             Some(range) => kind
-                .range(range)
+                .parse_range(range)
                 .map_err(|why| anyhow!("--knob {text}: {why}"))?,
-            None => kind.usual(&extent),
+            None => kind.usual_range(&extent),
         };
         Ok(Knob {
             cgroup,
             file: file.into(),
             kind,
             scale: Scale {
-                off: kind.off(),
+                off: kind.off_value(),
                 weakest,
                 strongest,
-                unit: kind.unit(weakest.min(strongest)),
+                unit: kind.step_unit(weakest.min(strongest)),
             },
             end: match range {
                 Some(_) => "",
-                None => kind.end(&extent, strongest),
+                None => kind.describe_end(&extent, strongest),
             },
         })
     }
 
     /// Returns whether it is what flushers may have under writeback.
     pub fn is_window(&self) -> bool {
-        self.kind == Kind::File(File::WritebackBytes)
+        self.kind == KnobKind::File(File::WritebackBytes)
     }
 
     /// The values that are searched, and why none beyond.
-    pub fn searched(&self) -> String {
-        let last = self.scale.last();
+    pub fn searched_range(&self) -> String {
+        let last = self.scale.last_step();
         let end = match self.end {
             "" => String::new(),
             end => format!(", {end}"),
         };
-        format!("{} to {}{end}", self.text(1), self.text(last))
+        format!("{} to {}{end}", self.step_text(1), self.step_text(last))
     }
 
     /// Sets it in `scenario`, or takes it out of there if it is to be off.
     pub fn set(&self, scenario: &mut Scenario, step: u64) {
-        if let Kind::Limit { .. } = self.kind {
+        if let KnobKind::Limit { .. } = self.kind {
             if step > 0 {
                 let sysctl = &mut scenario.host.sysctl;
                 sysctl.remove("vm.dirty_ratio");
-                sysctl.insert(LIMIT.into(), self.scale.value(step).to_string());
+                sysctl.insert(LIMIT.into(), self.scale.value_at(step).to_string());
             }
             return;
         }
-        if let Kind::Memory { .. } = self.kind {
+        if let KnobKind::Memory { .. } = self.kind {
             let cgroup = self
                 .cgroup
                 .as_ref()
                 .and_then(|path| scenario.cgroups.get_mut(path));
             if let Some(cgroup) = cgroup.filter(|_| step > 0) {
-                cgroup.files.insert(self.file.clone(), self.text(step));
+                cgroup.files.insert(self.file.clone(), self.step_text(step));
             }
             return;
         }
@@ -232,17 +232,17 @@ impl Knob {
         if let Some(knobs) = knobs {
             match step {
                 0 => knobs.remove(&self.file),
-                _ => knobs.insert(self.file.clone(), self.text(step)),
+                _ => knobs.insert(self.file.clone(), self.step_text(step)),
             };
         }
     }
 
     /// The value at a step, as it is written.
-    pub fn text(&self, step: u64) -> String {
-        let value = self.scale.value(step);
+    pub fn step_text(&self, step: u64) -> String {
+        let value = self.scale.value_at(step);
         match self.kind {
             _ if value == UNLIMITED => "max".into(),
-            Kind::Tier { unset, .. } if value == unset && unset > 0 => "default".into(),
+            KnobKind::Tier { unset, .. } if value == unset && unset > 0 => "default".into(),
             _ if self.kind.is_bytes() && value > 0 && value % (1 << 20) == 0 => {
                 format!("{}M", value >> 20)
             }
@@ -262,49 +262,49 @@ impl Knob {
     }
 }
 
-impl Kind {
+impl KnobKind {
     fn is_bytes(self) -> bool {
         matches!(
             self,
-            Kind::File(
+            KnobKind::File(
                 File::DirtyMin | File::DirtyBytes | File::DirtyBandwidth | File::WritebackBytes
-            ) | Kind::Limit { .. }
-                | Kind::Memory { .. }
+            ) | KnobKind::Limit { .. }
+                | KnobKind::Memory { .. }
         )
     }
 
-    fn off(self) -> u64 {
+    fn off_value(self) -> u64 {
         match self {
-            Kind::File(knob) => knob.default(),
-            Kind::Seconds { .. } => 0,
-            Kind::Tier { unset, .. } => unset,
-            Kind::Limit { is, .. } | Kind::Memory { is } => is,
+            KnobKind::File(knob) => knob.default(),
+            KnobKind::Seconds { .. } => 0,
+            KnobKind::Tier { unset, .. } => unset,
+            KnobKind::Limit { is, .. } | KnobKind::Memory { is } => is,
         }
     }
 
     /// The tightest value that is not off.
-    fn least(self) -> u64 {
+    fn least_value(self) -> u64 {
         match self {
-            Kind::File(File::DirtyMin) => File::DirtyBytes.range().0,
-            Kind::File(knob) => knob.range().0.max(1),
-            Kind::Seconds { .. } | Kind::Tier { .. } => 1,
-            Kind::Limit { .. } => 1 << 20,
-            Kind::Memory { .. } => MEMORY_LEAST,
+            KnobKind::File(File::DirtyMin) => File::DirtyBytes.range().0,
+            KnobKind::File(knob) => knob.range().0.max(1),
+            KnobKind::Seconds { .. } | KnobKind::Tier { .. } => 1,
+            KnobKind::Limit { .. } => 1 << 20,
+            KnobKind::Memory { .. } => MEMORY_LEAST,
         }
     }
 
     /// The range if none is given: values that make a difference, on a host with such a limit and
     /// such disks.
-    fn usual(self, host: &Extent) -> (u64, u64) {
+    fn usual_range(self, host: &Extent) -> (u64, u64) {
         let limit = host.limit.max(1 << 20);
         let tightest = host.rate / TIGHTEST;
-        let least = self.least();
+        let least = self.least_value();
         let round = |bytes: u64| {
-            let unit = self.unit(bytes);
+            let unit = self.step_unit(bytes);
             (bytes / unit * unit).max(least)
         };
         match self {
-            Kind::File(File::DirtyMin) => {
+            KnobKind::File(File::DirtyMin) => {
                 let pool = Pool {
                     wanted_total: UNLIMITED,
                     host_thresh: limit >> PAGE_SHIFT,
@@ -314,65 +314,65 @@ impl Kind {
                 let weakest = (most / 256).min(tightest.max(1 << 20));
                 (round(weakest), round(most))
             }
-            Kind::File(File::DirtyBytes) => (round(limit), round(tightest.min(limit / 256))),
-            Kind::File(File::DirtyBandwidth) => (round(host.rate), round(host.rate / 256)),
+            KnobKind::File(File::DirtyBytes) => (round(limit), round(tightest.min(limit / 256))),
+            KnobKind::File(File::DirtyBandwidth) => (round(host.rate), round(host.rate / 256)),
             // More than the largest disk queues hold, down to the least that there is.
-            Kind::File(File::WritebackBytes) => (WINDOW_WIDEST, least),
-            Kind::File(File::DirtyWeight) => (125, File::DirtyWeight.range().1),
-            Kind::File(knob) => (knob.range().1, least),
-            Kind::Seconds { tighten: true } => (120, 1),
-            Kind::Seconds { .. } => (1, 120),
+            KnobKind::File(File::WritebackBytes) => (WINDOW_WIDEST, least),
+            KnobKind::File(File::DirtyWeight) => (125, File::DirtyWeight.range().1),
+            KnobKind::File(knob) => (knob.range().1, least),
+            KnobKind::Seconds { tighten: true } => (120, 1),
+            KnobKind::Seconds { .. } => (1, 120),
             // Less than its part of the first tier: who has more of it takes it from others.
-            Kind::Tier { is, .. } => (is.saturating_sub(1).max(least), least),
-            Kind::Limit { raise: true, .. } => (round(limit + limit / 4), round(limit * 16)),
-            Kind::Limit { .. } => (
+            KnobKind::Tier { is, .. } => (is.saturating_sub(1).max(least), least),
+            KnobKind::Limit { raise: true, .. } => (round(limit + limit / 4), round(limit * 16)),
+            KnobKind::Limit { .. } => (
                 round(limit - limit / 8),
                 round(tightest.max(1 << 20).min(limit / 64)),
             ),
-            Kind::Memory { is } => (round(is.min(host.memory) / 2), least),
+            KnobKind::Memory { is } => (round(is.min(host.memory) / 2), least),
         }
     }
 
     /// The strongest of the usual values, described for people.
-    fn end(self, host: &Extent, strongest: u64) -> &'static str {
+    fn describe_end(self, host: &Extent, strongest: u64) -> &'static str {
         let ceils = matches!(
             self,
-            Kind::File(File::DirtyBytes) | Kind::Limit { raise: false, .. }
+            KnobKind::File(File::DirtyBytes) | KnobKind::Limit { raise: false, .. }
         );
         match self {
-            Kind::File(File::DirtyRatio) => "the least there is; memory.dirty_bytes goes lower",
-            _ if strongest == self.least() => "the least there is",
+            KnobKind::File(File::DirtyRatio) => "the least there is; memory.dirty_bytes goes lower",
+            _ if strongest == self.least_value() => "the least there is",
             _ if ceils && strongest <= host.rate / TIGHTEST => {
                 "what the disk writes in a hundredth of a second"
             }
-            Kind::File(File::DirtyBytes) => "a 256th of the host's limit",
-            Kind::File(File::DirtyBandwidth) => "a 256th of what the disk writes",
-            Kind::File(File::DirtyMin) => "all that the host gives to floors",
-            Kind::Limit { raise: false, .. } => "a 64th of the host's limit",
+            KnobKind::File(File::DirtyBytes) => "a 256th of the host's limit",
+            KnobKind::File(File::DirtyBandwidth) => "a 256th of what the disk writes",
+            KnobKind::File(File::DirtyMin) => "all that the host gives to floors",
+            KnobKind::Limit { raise: false, .. } => "a 64th of the host's limit",
             _ => "",
         }
     }
 
-    fn unit(self, least: u64) -> u64 {
+    fn step_unit(self, least: u64) -> u64 {
         match self {
             _ if self.is_bytes() && least >= 1 << 20 => 1 << 20,
             _ if self.is_bytes() && least >= 1 << 16 => 1 << 16,
             _ if self.is_bytes() => 1 << PAGE_SHIFT,
-            Kind::File(File::DirtyWeight) if least > File::DirtyWeight.default() => 25,
+            KnobKind::File(File::DirtyWeight) if least > File::DirtyWeight.default() => 25,
             _ => 1,
         }
     }
 
     /// A value of a range, as its file takes it.
-    fn value(self, text: &str) -> Result<u64, String> {
+    fn parse_value(self, text: &str) -> Result<u64, String> {
         let number = match self {
-            Kind::File(knob) => knob.parse(text).map_err(|why| why.to_string())?,
-            Kind::Limit { .. } | Kind::Memory { .. } => config::units::size(text)?,
-            Kind::Tier { .. } => {
+            KnobKind::File(knob) => knob.parse(text).map_err(|why| why.to_string())?,
+            KnobKind::Limit { .. } | KnobKind::Memory { .. } => config::units::size(text)?,
+            KnobKind::Tier { .. } => {
                 let percent = File::ToptierRatio.parse(text);
                 percent.map_err(|why| why.to_string())?
             }
-            Kind::Seconds { .. } => text
+            KnobKind::Seconds { .. } => text
                 .parse()
                 .ok()
                 .filter(|seconds| *seconds <= SECONDS_MAX)
@@ -382,59 +382,59 @@ impl Kind {
                     )
                 })?,
         };
-        if number < self.least() || number == UNLIMITED {
+        if number < self.least_value() || number == UNLIMITED {
             return Err(format!(
                 "`{text}` is not a value to search from {} on: off is always tried",
-                self.least()
+                self.least_value()
             ));
         }
         Ok(number)
     }
 
-    fn range(self, text: &str) -> Result<(u64, u64), String> {
+    fn parse_range(self, text: &str) -> Result<(u64, u64), String> {
         let (one, other) = text
             .split_once("..")
-            .ok_or_else(|| format!("`{text}` is not a range, as in {}", self.example()))?;
-        let (one, other) = (self.value(one)?, self.value(other)?);
+            .ok_or_else(|| format!("`{text}` is not a range, as in {}", self.range_example()))?;
+        let (one, other) = (self.parse_value(one)?, self.parse_value(other)?);
         Ok(match self {
-            Kind::File(File::DirtyMin) | Kind::Seconds { tighten: false } => {
+            KnobKind::File(File::DirtyMin) | KnobKind::Seconds { tighten: false } => {
                 (one.min(other), one.max(other))
             }
             // Either way; the end that is nearer to what there is is weaker.
-            Kind::Limit { is, .. } if one.abs_diff(is) > other.abs_diff(is) => (other, one),
-            Kind::Tier { is, .. } if one.abs_diff(is) > other.abs_diff(is) => (other, one),
-            Kind::Limit { .. } | Kind::Tier { .. } => (one, other),
+            KnobKind::Limit { is, .. } if one.abs_diff(is) > other.abs_diff(is) => (other, one),
+            KnobKind::Tier { is, .. } if one.abs_diff(is) > other.abs_diff(is) => (other, one),
+            KnobKind::Limit { .. } | KnobKind::Tier { .. } => (one, other),
             // May go either way from the default; who asks for which is weaker.
-            Kind::File(File::DirtyWeight)
-                if one.abs_diff(self.off()) > other.abs_diff(self.off()) =>
+            KnobKind::File(File::DirtyWeight)
+                if one.abs_diff(self.off_value()) > other.abs_diff(self.off_value()) =>
             {
                 (other, one)
             }
-            Kind::File(File::DirtyWeight) => (one, other),
-            Kind::File(_) | Kind::Seconds { .. } | Kind::Memory { .. } => {
+            KnobKind::File(File::DirtyWeight) => (one, other),
+            KnobKind::File(_) | KnobKind::Seconds { .. } | KnobKind::Memory { .. } => {
                 (one.max(other), one.min(other))
             }
         })
     }
 
-    fn example(self) -> &'static str {
+    fn range_example(self) -> &'static str {
         match self {
-            Kind::File(File::DirtyMin) => "1M..16M",
-            Kind::File(File::DirtyBytes) => "64M..1M",
-            Kind::File(File::WritebackBytes) => "16M..64K",
-            Kind::File(File::DirtyWeight) => "125..1000",
-            Kind::File(File::DirtyBandwidth) => "64M..1M",
-            Kind::File(_) => "50..1",
-            Kind::Seconds { .. } => "1..60",
-            Kind::Memory { .. } => "4G..256M",
-            Kind::Tier { .. } => "70..10",
-            Kind::Limit { .. } => "64M..512M",
+            KnobKind::File(File::DirtyMin) => "1M..16M",
+            KnobKind::File(File::DirtyBytes) => "64M..1M",
+            KnobKind::File(File::WritebackBytes) => "16M..64K",
+            KnobKind::File(File::DirtyWeight) => "125..1000",
+            KnobKind::File(File::DirtyBandwidth) => "64M..1M",
+            KnobKind::File(_) => "50..1",
+            KnobKind::Seconds { .. } => "1..60",
+            KnobKind::Memory { .. } => "4G..256M",
+            KnobKind::Tier { .. } => "70..10",
+            KnobKind::Limit { .. } => "64M..512M",
         }
     }
 }
 
 /// Returns whether seconds of drain lower the host's limit.
-fn tightens(scenario: &Scenario) -> bool {
+fn drain_tightens(scenario: &Scenario) -> bool {
     let text = scenario.host.weir.get("drain_tighten");
     text.is_some_and(|text| text.parse() != Ok(0))
 }
@@ -464,7 +464,7 @@ fn memory_limit(scenario: &Scenario, path: &str, file: &str) -> u64 {
 
 /// Bytes per second of the slowest disk that jobs at or below `cgroup` have files on; of all disks
 /// if none has any, or for the whole host.
-fn rate(scenario: &Scenario, cgroup: Option<&str>) -> u64 {
+fn slowest_rate(scenario: &Scenario, cgroup: Option<&str>) -> u64 {
     let is_within = |job: &&Job| match (cgroup, &job.cgroup) {
         (None, _) => true,
         (Some(path), Some(home)) => {
@@ -486,7 +486,7 @@ fn rate(scenario: &Scenario, cgroup: Option<&str>) -> u64 {
 
 /// The commands by which an operator has what arm `weir` of `scenario` has; `before` is as the file
 /// has it.
-pub fn commands(scenario: &Scenario, before: &Scenario) -> Vec<String> {
+pub fn setting_commands(scenario: &Scenario, before: &Scenario) -> Vec<String> {
     let mut lines = Vec::new();
     if sets_knobs(scenario) {
         lines.push("weir load".to_owned());
@@ -503,12 +503,12 @@ pub fn commands(scenario: &Scenario, before: &Scenario) -> Vec<String> {
     lines.extend(host.map(echo));
     for (path, cgroup) in &scenario.cgroups {
         for (file, value) in &cgroup.knobs {
-            lines.push(write(path, cgroup, file, value));
+            lines.push(write_command(path, cgroup, file, value));
         }
         let was = before.cgroups.get(path).map(|cgroup| &cgroup.files);
         for (file, value) in &cgroup.files {
             if was.and_then(|files| files.get(file)) != Some(value) {
-                lines.push(write(path, cgroup, file, value));
+                lines.push(write_command(path, cgroup, file, value));
             }
         }
     }
@@ -526,7 +526,7 @@ pub fn sets_knobs(scenario: &Scenario) -> bool {
         || phases.any(|phase| !phase.set.is_empty())
 }
 
-fn write(path: &str, cgroup: &Cgroup, file: &str, value: &str) -> String {
+fn write_command(path: &str, cgroup: &Cgroup, file: &str, value: &str) -> String {
     match cgroup.copies {
         None => format!("echo {value} > {CGROUPS}/{path}/{file}"),
         Some(_) => {

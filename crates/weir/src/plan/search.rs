@@ -45,42 +45,42 @@ pub struct Scale {
 
 impl Scale {
     /// The value at a step.
-    pub fn value(&self, step: u64) -> u64 {
+    pub fn value_at(&self, step: u64) -> u64 {
         let way = step.saturating_sub(1).saturating_mul(self.unit);
         match step {
             0 => self.off,
-            _ if step >= self.last() => self.strongest,
+            _ if step >= self.last_step() => self.strongest,
             _ if self.strongest >= self.weakest => self.weakest + way,
             _ => self.weakest - way,
         }
     }
 
     /// The strongest step.
-    pub fn last(&self) -> u64 {
+    pub fn last_step(&self) -> u64 {
         1 + self.weakest.abs_diff(self.strongest).div_ceil(self.unit)
     }
 
-    fn step(&self, value: u64) -> u64 {
+    fn step_of(&self, value: u64) -> u64 {
         1 + self.weakest.abs_diff(value) / self.unit
     }
 
     /// Steps whose values double, or halve; off first.
-    fn rungs(&self) -> Vec<u64> {
+    fn doubling_steps(&self) -> Vec<u64> {
         let mut rungs = vec![0];
         let mut value = self.weakest.max(1);
         let rises = self.strongest >= self.weakest;
         while value > 0 && rises == (value < self.strongest) && value != self.strongest {
-            rungs.push(self.step(value));
+            rungs.push(self.step_of(value));
             value = if rises { value * 2 } else { value / 2 };
         }
-        rungs.push(self.last());
+        rungs.push(self.last_step());
         rungs.dedup();
         rungs
     }
 
     /// Three steps each between a rung and its neighbours.
-    fn around(&self, rung: u64) -> Vec<u64> {
-        let rungs = self.rungs();
+    fn steps_around(&self, rung: u64) -> Vec<u64> {
+        let rungs = self.doubling_steps();
         let at = rungs.partition_point(|step| *step < rung);
         let below = rungs[..at].last().filter(|step| **step > 0);
         let above = rungs.get(at + 1).filter(|_| rung > 0);
@@ -97,8 +97,8 @@ impl Scale {
     }
 
     /// Returns whether a step in between would tell more than a sixteenth.
-    fn tells(&self, weaker: u64, stronger: u64) -> bool {
-        let (less, more) = (self.value(weaker), self.value(stronger));
+    fn is_worth_trying(&self, weaker: u64, stronger: u64) -> bool {
+        let (less, more) = (self.value_at(weaker), self.value_at(stronger));
         stronger - weaker > 1 && (weaker == 0 || less.abs_diff(more) > less.max(more) / 16)
     }
 }
@@ -119,21 +119,21 @@ pub type Measure<'a, T> = dyn Fn(&[Point]) -> Result<Vec<Trial<T>>> + 'a;
 pub type Hopeless<'a, T> = dyn Fn(&BTreeMap<Point, Trial<T>>) -> bool + 'a;
 
 /// A search over the knobs' scales, with all trials so far.
-pub struct Search<'a, T> {
+pub struct KnobSearch<'a, T> {
     scales: &'a [Scale],
     measure: &'a Measure<'a, T>,
     hopeless: &'a Hopeless<'a, T>,
     tried: BTreeMap<Point, Trial<T>>,
 }
 
-impl<'a, T> Search<'a, T> {
+impl<'a, T> KnobSearch<'a, T> {
     /// A search over `scales`.
     pub fn new(
         scales: &'a [Scale],
         measure: &'a Measure<'a, T>,
         hopeless: &'a Hopeless<'a, T>,
-    ) -> Search<'a, T> {
-        Search {
+    ) -> KnobSearch<'a, T> {
+        KnobSearch {
             scales,
             measure,
             hopeless,
@@ -144,38 +144,41 @@ impl<'a, T> Search<'a, T> {
     /// The weakest settings found with which nothing is missed, or those that miss least.
     pub fn run(&mut self) -> Result<Point> {
         let off = vec![0; self.scales.len()];
-        if self.miss(&off)? == 0.0 {
+        if self.miss_at(&off)? == 0.0 {
             return Ok(off);
         }
-        self.probe(&off)?;
+        self.probe_extremes(&off)?;
         if (self.hopeless)(&self.tried) {
-            return Ok(self.least());
+            return Ok(self.least_missing());
         }
-        let mut best = self.climb(off)?;
-        if self.miss(&best)? > 0.0 && self.scales.len() > 1 {
+        let mut best = self.climb_scales(off)?;
+        if self.miss_at(&best)? > 0.0 && self.scales.len() > 1 {
             let middle = self.scales.iter().map(|scale| {
-                let rungs = scale.rungs();
+                let rungs = scale.doubling_steps();
                 rungs[rungs.len() / 2]
             });
-            let other = self.climb(middle.collect())?;
-            if self.miss(&other)? < self.miss(&best)? {
+            let other = self.climb_scales(middle.collect())?;
+            if self.miss_at(&other)? < self.miss_at(&best)? {
                 best = other;
             }
         }
-        if self.miss(&best)? > 0.0 {
-            best = self.refine(best)?;
+        if self.miss_at(&best)? > 0.0 {
+            best = self.refine_point(best)?;
         }
-        if self.miss(&best)? > 0.0 {
+        if self.miss_at(&best)? > 0.0 {
             return Ok(best);
         }
-        self.ease(best)
+        self.ease_knobs(best)
     }
 
-    fn probe(&mut self, off: &Point) -> Result<()> {
-        let strongest = |knob: usize| with(off, knob, self.scales[knob].last());
+    fn probe_extremes(&mut self, off: &Point) -> Result<()> {
+        let strongest = |knob: usize| with(off, knob, self.scales[knob].last_step());
         let mut points: Vec<Point> = (0..self.scales.len()).map(strongest).collect();
         let all = |part: fn(&[u64]) -> u64| {
-            let rungs = self.scales.iter().map(|scale| part(&scale.rungs()));
+            let rungs = self
+                .scales
+                .iter()
+                .map(|scale| part(&scale.doubling_steps()));
             rungs.collect::<Point>()
         };
         points.push(all(|rungs| rungs[1]));
@@ -186,7 +189,7 @@ impl<'a, T> Search<'a, T> {
     }
 
     /// The point that misses least; of equals the weakest.
-    fn least(&self) -> Point {
+    fn least_missing(&self) -> Point {
         let by_miss = |a: &(&Point, &Trial<T>), b: &(&Point, &Trial<T>)| {
             let sum = |point: &Point| point.iter().sum::<u64>();
             a.1.miss.total_cmp(&b.1.miss).then(sum(a.0).cmp(&sum(b.0)))
@@ -195,13 +198,13 @@ impl<'a, T> Search<'a, T> {
         least.map_or_else(Point::new, |(point, _)| point.clone())
     }
 
-    fn refine(&mut self, from: Point) -> Result<Point> {
+    fn refine_point(&mut self, from: Point) -> Result<Point> {
         let mut at = from;
         for knob in 0..self.scales.len() {
-            let between = self.scales[knob].around(at[knob]);
+            let between = self.scales[knob].steps_around(at[knob]);
             let points: Vec<Point> = between.iter().map(|step| with(&at, knob, *step)).collect();
             self.try_all(&points)?;
-            let mut least = self.miss(&at)?;
+            let mut least = self.miss_at(&at)?;
             for point in points {
                 let miss = self.tried[&point].miss;
                 if miss < least {
@@ -213,7 +216,7 @@ impl<'a, T> Search<'a, T> {
     }
 
     /// Everything that was tried, in an order of its own.
-    pub fn tried(&self) -> &BTreeMap<Point, Trial<T>> {
+    pub fn all_trials(&self) -> &BTreeMap<Point, Trial<T>> {
         &self.tried
     }
 
@@ -230,21 +233,21 @@ impl<'a, T> Search<'a, T> {
         Ok(())
     }
 
-    fn miss(&mut self, point: &Point) -> Result<f64> {
+    fn miss_at(&mut self, point: &Point) -> Result<f64> {
         self.try_all(std::slice::from_ref(point))?;
         Ok(self.tried[point].miss)
     }
 
-    fn climb(&mut self, from: Point) -> Result<Point> {
+    fn climb_scales(&mut self, from: Point) -> Result<Point> {
         let mut at = from;
-        let mut least = self.miss(&at)?;
+        let mut least = self.miss_at(&at)?;
         loop {
             let before = least;
             for knob in 0..self.scales.len() {
                 if least == 0.0 {
                     return Ok(at);
                 }
-                let rungs = self.scales[knob].rungs();
+                let rungs = self.scales[knob].doubling_steps();
                 let points: Vec<Point> = rungs.iter().map(|step| with(&at, knob, *step)).collect();
                 self.try_all(&points)?;
                 for point in points {
@@ -260,7 +263,7 @@ impl<'a, T> Search<'a, T> {
         }
     }
 
-    fn ease(&mut self, from: Point) -> Result<Point> {
+    fn ease_knobs(&mut self, from: Point) -> Result<Point> {
         let mut at = from;
         loop {
             let before = at.clone();
@@ -275,25 +278,25 @@ impl<'a, T> Search<'a, T> {
 
     fn ease_one(&mut self, mut at: Point, knob: usize) -> Result<Point> {
         let off = with(&at, knob, 0);
-        if self.miss(&off)? == 0.0 {
+        if self.miss_at(&off)? == 0.0 {
             return Ok(off);
         }
         let scale = self.scales[knob];
         let mut too_weak = 0;
-        for rung in scale.rungs().into_iter().rev() {
+        for rung in scale.doubling_steps().into_iter().rev() {
             let weaker = with(&at, knob, rung);
             if rung == 0 || rung >= at[knob] {
                 continue;
             }
-            if self.miss(&weaker)? > 0.0 {
+            if self.miss_at(&weaker)? > 0.0 {
                 too_weak = rung;
                 break;
             }
             at = weaker;
         }
-        while scale.tells(too_weak, at[knob]) {
+        while scale.is_worth_trying(too_weak, at[knob]) {
             let middle = with(&at, knob, too_weak + (at[knob] - too_weak) / 2);
-            if self.miss(&middle)? == 0.0 {
+            if self.miss_at(&middle)? == 0.0 {
                 at = middle;
             } else {
                 too_weak = middle[knob];
@@ -304,7 +307,7 @@ impl<'a, T> Search<'a, T> {
 
     /// Of the points that differ from `point` in a weaker `knob` alone, the strongest that was
     /// tried.
-    pub fn weaker(&self, point: &Point, knob: usize) -> Option<(u64, &Trial<T>)> {
+    pub fn next_weaker(&self, point: &Point, knob: usize) -> Option<(u64, &Trial<T>)> {
         (0..point[knob])
             .rev()
             .find_map(|step| Some((step, self.tried.get(&with(point, knob, step))?)))
@@ -332,7 +335,7 @@ mod tests {
     fn find(scales: &[Scale], miss: fn(&[u64]) -> f64) -> (Vec<u64>, usize) {
         let values = |point: &Point| -> Vec<u64> {
             let each = scales.iter().zip(point);
-            each.map(|(scale, step)| scale.value(*step)).collect()
+            each.map(|(scale, step)| scale.value_at(*step)).collect()
         };
         let measure = |points: &[Point]| {
             let trial = |point| Trial {
@@ -341,9 +344,9 @@ mod tests {
             };
             Ok(points.iter().map(trial).collect())
         };
-        let mut search = Search::new(scales, &measure, &|_| false);
+        let mut search = KnobSearch::new(scales, &measure, &|_| false);
         let point = search.run().expect("nothing fails");
-        (values(&point), search.tried().len())
+        (values(&point), search.all_trials().len())
     }
 
     #[test]
@@ -363,9 +366,9 @@ mod tests {
         };
         let same = |tried: &BTreeMap<Point, Trial<()>>| tried.values().all(|of| of.miss == 0.5);
         let scales = [wide, wide];
-        let mut search = Search::new(&scales, &measure, &same);
+        let mut search = KnobSearch::new(&scales, &measure, &same);
         assert_eq!(search.run().expect("nothing fails"), [0, 0]);
-        assert_eq!(search.tried().len(), 6);
+        assert_eq!(search.all_trials().len(), 6);
     }
 
     #[test]
@@ -406,7 +409,11 @@ mod tests {
             strongest: 3,
             unit: 2,
         };
-        let all: Vec<u64> = ceiling.rungs().iter().map(|s| ceiling.value(*s)).collect();
+        let all: Vec<u64> = ceiling
+            .doubling_steps()
+            .iter()
+            .map(|s| ceiling.value_at(*s))
+            .collect();
         assert_eq!(all, [u64::MAX, 32, 16, 8, 4, 3]);
         let most_10 = |v: &[u64]| {
             if v[0] <= 10 {
@@ -416,7 +423,11 @@ mod tests {
             }
         };
         assert_eq!(find(&[ceiling], most_10).0, [10]);
-        let all: Vec<u64> = FLOOR.rungs().iter().map(|s| FLOOR.value(*s)).collect();
+        let all: Vec<u64> = FLOOR
+            .doubling_steps()
+            .iter()
+            .map(|s| FLOOR.value_at(*s))
+            .collect();
         assert_eq!(all, [0, 1, 2, 4, 8, 16]);
     }
 

@@ -22,7 +22,7 @@ const WBPS_MAX: u64 = 1 << 50;
 const GAIN: f64 = 0.1;
 
 /// One figure on stock, in stock mode, and with the module.
-pub struct Kept {
+pub struct KeptGain {
     /// Its full name, in arm weir.
     metric: String,
     stock: f64,
@@ -30,16 +30,16 @@ pub struct Kept {
     module: f64,
 }
 
-impl Kept {
+impl KeptGain {
     /// The part of the gain that is left.
-    fn part(&self) -> f64 {
+    fn part_kept(&self) -> f64 {
         (self.without - self.stock) / (self.module - self.stock)
     }
 }
 
 /// A run without the module, as if it were arm weir.
 pub fn run(scenario: &Scenario, seed: u64) -> Result<Run> {
-    let mut run = one_run(&translated(scenario)?, Arm::Stock, seed)?;
+    let mut run = one_run(&translate_scenario(scenario)?, Arm::Stock, seed)?;
     run.arm = Arm::Weir;
     let metrics = std::mem::take(&mut run.metrics).into_iter();
     run.metrics = metrics
@@ -51,7 +51,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run> {
 }
 
 /// The scenario with files of a stock kernel in place of knobs.
-fn translated(scenario: &Scenario) -> Result<Scenario> {
+fn translate_scenario(scenario: &Scenario) -> Result<Scenario> {
     let levels = twin::levels(scenario).map_err(|why| executor::Error::Refused(of_model(why)))?;
     let host = HostLimits {
         limit: levels.limit,
@@ -61,7 +61,7 @@ fn translated(scenario: &Scenario) -> Result<Scenario> {
     if scenario.phases.iter().any(|phase| !phase.set.is_empty()) {
         bail!("a phase of the scenario sets knobs: --stock plans for those that stay as they are");
     }
-    let floors = floors(scenario);
+    let floors = sum_floors(scenario);
     let leave = leave_room(scenario);
     let mut all = scenario.clone();
     all.host.weir.clear();
@@ -74,7 +74,7 @@ fn translated(scenario: &Scenario) -> Result<Scenario> {
         };
         let mut ceiling = value(File::DirtyBytes).map_or(UNLIMITED, |bytes| bytes >> PAGE_SHIFT);
         if let Some(percent) = value(File::DirtyRatio) {
-            ceiling = ceiling.min(memory(cgroup).min(host.dirtyable) * percent / 100);
+            ceiling = ceiling.min(memory_max_pages(cgroup).min(host.dirtyable) * percent / 100);
         }
         if let Some(bytes) = value(File::DirtyBandwidth) {
             ceiling = ceiling.min(translate::beside_bandwidth(bytes));
@@ -101,20 +101,20 @@ fn translated(scenario: &Scenario) -> Result<Scenario> {
 }
 
 /// Pages of `memory.max`.
-fn memory(cgroup: &Cgroup) -> u64 {
+fn memory_max_pages(cgroup: &Cgroup) -> u64 {
     let text = cgroup.files.get("memory.max");
     let bytes = text.and_then(|text| policy::parse::bytes(text.as_bytes()).ok());
     bytes.map_or(UNLIMITED, |bytes| bytes >> PAGE_SHIFT)
 }
 
-fn floor(cgroup: &Cgroup) -> u64 {
+fn floor_pages(cgroup: &Cgroup) -> u64 {
     let text = cgroup.knobs.get(File::DirtyMin.file());
     let bytes = text.and_then(|text| File::DirtyMin.parse(text).ok());
     (bytes.unwrap_or(0) >> PAGE_SHIFT) * u64::from(cgroup.copies.unwrap_or(1))
 }
 
-fn floors(scenario: &Scenario) -> u64 {
-    scenario.cgroups.values().map(floor).sum()
+fn sum_floors(scenario: &Scenario) -> u64 {
+    scenario.cgroups.values().map(floor_pages).sum()
 }
 
 /// Cgroups that leave room for floors: those that write and have none.
@@ -124,15 +124,15 @@ fn leave_room(scenario: &Scenario) -> Vec<&str> {
         jobs.any(|job| job.cgroup.as_deref() == Some(path))
     };
     let others = scenario.cgroups.iter();
-    let others = others.filter(|(path, cgroup)| floor(cgroup) == 0 && writes(path));
+    let others = others.filter(|(path, cgroup)| floor_pages(cgroup) == 0 && writes(path));
     others.map(|(path, _)| path.as_str()).collect()
 }
 
 /// The agent's policy that keeps the scenario's knobs without the module; `before` is as the file
 /// has it.
-pub fn policy(scenario: &Scenario, before: &Scenario) -> Vec<String> {
+pub fn agent_policy(scenario: &Scenario, before: &Scenario) -> Vec<String> {
     let mut lines = vec!["[stock]".to_owned()];
-    if floors(scenario) > 0 {
+    if sum_floors(scenario) > 0 {
         let paths = leave_room(scenario).into_iter();
         let paths = paths.map(|path| match scenario.cgroups[path].copies {
             None => format!("\"/{path}\""),
@@ -167,26 +167,26 @@ pub fn policy(scenario: &Scenario, before: &Scenario) -> Vec<String> {
 }
 
 /// The figures of each plan that expectations are about and the module changes as they ask.
-pub fn kept(scenario: &Scenario, module: &Plan, without: &Plan) -> Vec<Kept> {
-    let mut all: Vec<Kept> = Vec::new();
+pub fn kept_figures(scenario: &Scenario, module: &Plan, without: &Plan) -> Vec<KeptGain> {
+    let mut all: Vec<KeptGain> = Vec::new();
     for expect in &scenario.expects {
         let figures = || {
             let of_stock = format!("stock.{}", expect.metric.strip_prefix("weir.")?);
-            Some(Kept {
+            Some(KeptGain {
                 metric: expect.metric.clone(),
                 stock: module.report.metrics.get(&of_stock)?.median,
                 without: without.report.metrics.get(&expect.metric)?.median,
                 module: module.report.metrics.get(&expect.metric)?.median,
             })
         };
-        let known = |figure: &Kept| all.iter().any(|of| of.metric == figure.metric);
-        let figure = figures().filter(|figure| gains(expect, figure) && !known(figure));
+        let known = |figure: &KeptGain| all.iter().any(|of| of.metric == figure.metric);
+        let figure = figures().filter(|figure| is_gained(expect, figure) && !known(figure));
         all.extend(figure);
     }
     all
 }
 
-fn gains(expect: &Expect, figure: &Kept) -> bool {
+fn is_gained(expect: &Expect, figure: &KeptGain) -> bool {
     let more = match expect.op {
         Op::AtLeast => figure.module - figure.stock,
         Op::AtMost => figure.stock - figure.module,
@@ -195,18 +195,18 @@ fn gains(expect: &Expect, figure: &Kept) -> bool {
 }
 
 /// The least part of the gain that is kept.
-fn least(kept: &[Kept]) -> Option<f64> {
-    kept.iter().map(Kept::part).min_by(f64::total_cmp)
+fn least_kept(kept: &[KeptGain]) -> Option<f64> {
+    kept.iter().map(KeptGain::part_kept).min_by(f64::total_cmp)
 }
 
 /// Runs both searches and prints the plan without the module.
 pub fn print(module: &Plan, without: &Plan, scenario: &Scenario, as_json: bool) -> Result<()> {
     debug_assert!(module.mode == Mode::Module && without.mode == Mode::Stock);
-    let kept = kept(scenario, module, without);
+    let kept = kept_figures(scenario, module, without);
     if as_json {
-        return output::json(&as_value(without, &kept));
+        return output::print_json(&as_value(without, &kept));
     }
-    let mut text = without.text();
+    let mut text = without.to_text();
     for figure in &kept {
         let unit = scenario::metric::Unit::of_metric(&figure.metric);
         let shown = |value| report::format_value(value, unit);
@@ -217,10 +217,10 @@ pub fn print(module: &Plan, without: &Plan, scenario: &Scenario, as_json: bool) 
             shown(figure.without),
             shown(figure.module),
             shown(figure.stock),
-            100.0 * figure.part()
+            100.0 * figure.part_kept()
         )?;
     }
-    match least(&kept) {
+    match least_kept(&kept) {
         Some(least) => writeln!(
             text,
             "Kept of what the module gains: at least {:.0} %",
@@ -234,18 +234,18 @@ pub fn print(module: &Plan, without: &Plan, scenario: &Scenario, as_json: bool) 
     output::print(text)
 }
 
-fn as_value(without: &Plan, kept: &[Kept]) -> Value {
+fn as_value(without: &Plan, kept: &[KeptGain]) -> Value {
     let figures = kept.iter().map(|figure| {
         json!({
             "metric": figure.metric,
             "stock": figure.stock,
             "without_module": figure.without,
             "module": figure.module,
-            "part": figure.part(),
+            "part": figure.part_kept(),
         })
     });
-    let mut value = without.json();
+    let mut value = without.to_json();
     value["kept"] = figures.collect();
-    value["least_kept"] = least(kept).into();
+    value["least_kept"] = least_kept(kept).into();
     value
 }

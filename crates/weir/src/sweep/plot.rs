@@ -24,13 +24,13 @@ pub struct Panel {
 }
 
 impl Panel {
-    fn most(&self) -> f64 {
+    fn largest_figure(&self) -> f64 {
         let figures = self.points.iter().filter_map(|(_, figure)| *figure);
         figures.fold(0.0, f64::max)
     }
 
     /// The first key's values, in the order given.
-    fn along(&self) -> Vec<&str> {
+    fn axis_values(&self) -> Vec<&str> {
         let mut values: Vec<&str> = Vec::new();
         for (settings, _) in &self.points {
             let value = settings.first().map_or("", |(_, value)| value.as_str());
@@ -43,14 +43,14 @@ impl Panel {
 
     /// A line for each combination of the other keys: its label, and places along the axis with
     /// figures.
-    fn lines(&self) -> Vec<(String, Vec<(usize, f64)>)> {
-        let along = self.along();
+    fn curve_lines(&self) -> Vec<(String, Vec<(usize, f64)>)> {
+        let along = self.axis_values();
         let mut lines: Vec<(String, Vec<(usize, f64)>)> = Vec::new();
         for (settings, figure) in &self.points {
             let Some(((_, value), others)) = settings.split_first() else {
                 continue;
             };
-            let (label, place) = (named(others), along.iter().position(|v| v == value));
+            let (label, place) = (label_of(others), along.iter().position(|v| v == value));
             let line = match lines.iter().position(|(known, _)| *known == label) {
                 Some(line) => line,
                 None => {
@@ -64,7 +64,7 @@ impl Panel {
     }
 }
 
-fn named(settings: &[Setting]) -> String {
+fn label_of(settings: &[Setting]) -> String {
     let each = settings.iter().map(|(key, value)| format!("{key}={value}"));
     each.collect::<Vec<_>>().join(" ")
 }
@@ -73,10 +73,10 @@ fn named(settings: &[Setting]) -> String {
 const WIDTH: f64 = 40.0;
 
 /// Bars, for a terminal.
-pub fn bars(panels: &[Panel]) -> String {
+pub fn draw_bars(panels: &[Panel]) -> String {
     let mut out = String::new();
     for panel in panels {
-        let (most, unit) = (panel.most(), panel.unit);
+        let (most, unit) = (panel.largest_figure(), panel.unit);
         // The table above says of which keys.
         let label = |settings: &[Setting]| {
             let values: Vec<&str> = settings.iter().map(|(_, value)| value.as_str()).collect();
@@ -88,7 +88,7 @@ pub fn bars(panels: &[Panel]) -> String {
         let _ = writeln!(out, "\n{}", panel.name);
         for (label, (_, figure)) in labels.iter().zip(&panel.points) {
             let (bar, text) = match figure {
-                Some(figure) => (bar(*figure, most), report::format_value(*figure, unit)),
+                Some(figure) => (draw_bar(*figure, most), report::format_value(*figure, unit)),
                 None => (String::new(), "-".into()),
             };
             let _ = writeln!(out, "  {label:>wide$} {bar} {text}");
@@ -98,7 +98,7 @@ pub fn bars(panels: &[Panel]) -> String {
 }
 
 /// A bar, to an eighth of a column.
-fn bar(figure: f64, most: f64) -> String {
+fn draw_bar(figure: f64, most: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = if most > 0.0 {
         (figure / most * WIDTH * 8.0).round() as usize
@@ -118,10 +118,10 @@ const COLOURS: [&str; 7] = [
 ];
 
 /// Curves, one panel below the other.
-pub fn svg(title: &str, panels: &[Panel]) -> String {
+pub fn draw_svg(title: &str, panels: &[Panel]) -> String {
     let (left, above, below) = MARGIN;
     let tall = above + PANEL.1 + below;
-    let keys = panels.first().map_or(0, |panel| panel.lines().len());
+    let keys = panels.first().map_or(0, |panel| panel.curve_lines().len());
     let legend = if keys > 1 { 18.0 * keys as f64 } else { 0.0 };
     let (width, height) = (
         left + PANEL.0 + 30.0,
@@ -134,7 +134,7 @@ pub fn svg(title: &str, panels: &[Panel]) -> String {
         escape_text(title)
     );
     if let (Some(panel), true) = (panels.first(), keys > 1) {
-        for (index, (label, _)) in panel.lines().iter().enumerate() {
+        for (index, (label, _)) in panel.curve_lines().iter().enumerate() {
             let (y, colour) = (44.0 + 18.0 * index as f64, COLOURS[index % COLOURS.len()]);
             let _ = writeln!(
                 out,
@@ -144,16 +144,16 @@ pub fn svg(title: &str, panels: &[Panel]) -> String {
         }
     }
     for (index, panel) in panels.iter().enumerate() {
-        draw(&mut out, panel, 40.0 + legend + tall * index as f64 + above);
+        draw_panel(&mut out, panel, 40.0 + legend + tall * index as f64 + above);
     }
     out + "</svg>\n"
 }
 
-fn draw(out: &mut String, panel: &Panel, top: f64) {
+fn draw_panel(out: &mut String, panel: &Panel, top: f64) {
     let (left, bottom) = (MARGIN.0, top + PANEL.1);
-    let along = panel.along();
-    let most = if panel.most() > 0.0 {
-        panel.most() * 1.05
+    let along = panel.axis_values();
+    let most = if panel.largest_figure() > 0.0 {
+        panel.largest_figure() * 1.05
     } else {
         1.0
     };
@@ -199,7 +199,7 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
             escape_text(key)
         );
     }
-    for (index, (label, points)) in panel.lines().iter().enumerate() {
+    for (index, (label, points)) in panel.curve_lines().iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
         let path = points
             .iter()
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_longest_bar_is_the_largest_figure() {
-        let drawn = bars(&[panel(Unit::Percent)]);
+        let drawn = draw_bars(&[panel(Unit::Percent)]);
         let bars: Vec<usize> = drawn
             .lines()
             .skip(2)
@@ -273,10 +273,10 @@ mod tests {
     #[test]
     fn a_curve_for_each_combination_of_the_other_keys() {
         let panel = panel(Unit::Percent);
-        let lines = panel.lines();
+        let lines = panel.curve_lines();
         assert_eq!(lines[0], ("y<=1".into(), vec![(0, 0.0)]));
         assert_eq!(lines[1], ("y<=2".into(), vec![(0, 40.0), (1, 20.0)]));
-        let drawn = svg("a & b", &[panel]);
+        let drawn = draw_svg("a & b", &[panel]);
         assert_eq!(drawn.matches("<polyline").count(), 2);
         assert_eq!(drawn.matches("<circle").count(), 3);
         assert!(drawn.contains("a &amp; b") && drawn.contains("y&lt;=2") && !drawn.contains("NaN"));

@@ -9,7 +9,7 @@ use toml::Value;
 pub type Setting = (String, String);
 
 /// All combinations of the values, the last key's changing fastest.
-pub fn combinations(sets: &[String]) -> Result<Vec<Vec<Setting>>> {
+pub fn all_combinations(sets: &[String]) -> Result<Vec<Vec<Setting>>> {
     let mut all = vec![Vec::new()];
     for set in sets {
         let (key, values) = set
@@ -29,7 +29,7 @@ pub fn combinations(sets: &[String]) -> Result<Vec<Vec<Setting>>> {
 }
 
 /// The scenario with some keys set.
-pub fn variant(text: &str, settings: &[Setting], shown: &str) -> Result<Scenario> {
+pub fn scenario_with(text: &str, settings: &[Setting], shown: &str) -> Result<Scenario> {
     let mut root: Value = Value::Table(toml::from_str(text).context("reading the scenario anew")?);
     for (key, value) in settings {
         set(&mut root, key, value).with_context(|| format!("--set {key}={value}"))?;
@@ -53,14 +53,14 @@ pub fn variant(text: &str, settings: &[Setting], shown: &str) -> Result<Scenario
 /// Sets a dotted key (`cgroup.victim."memory.dirty_min"`, `disk[0].write_bandwidth`); the table it
 /// is in must be there.
 fn set(root: &mut Value, key: &str, text: &str) -> Result<()> {
-    let mut parts = parts(key)?;
+    let mut parts = split_key(key)?;
     let last = parts.pop().ok_or_else(|| anyhow!("no key"))?;
     let mut at = root;
     for part in parts {
-        at = child(at, &part)
+        at = child_value(at, &part)
             .ok_or_else(|| anyhow!("the scenario has no `{part}` on the way to it"))?;
     }
-    let before = child(at, &last).map(|value| value.is_str());
+    let before = child_value(at, &last).map(|value| value.is_str());
     let value = match (text.parse::<i64>(), before) {
         (Ok(number), Some(false) | None) => Value::Integer(number),
         _ if text == "true" || text == "false" => Value::Boolean(text == "true"),
@@ -73,7 +73,7 @@ fn set(root: &mut Value, key: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-fn child<'a>(value: &'a mut Value, part: &str) -> Option<&'a mut Value> {
+fn child_value<'a>(value: &'a mut Value, part: &str) -> Option<&'a mut Value> {
     match value {
         Value::Table(table) => table.get_mut(part),
         Value::Array(items) => items.get_mut(part.parse::<usize>().ok()?),
@@ -82,7 +82,7 @@ fn child<'a>(value: &'a mut Value, part: &str) -> Option<&'a mut Value> {
 }
 
 /// A key's parts: bare, quoted, or an index in brackets.
-fn parts(key: &str) -> Result<Vec<String>> {
+fn split_key(key: &str) -> Result<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = key;
     while !rest.is_empty() {
@@ -110,23 +110,23 @@ mod tests {
     #[test]
     fn keys_are_taken_apart_as_toml_writes_them() {
         assert_eq!(
-            parts("host.weir.drain_seconds").expect("a key"),
+            split_key("host.weir.drain_seconds").expect("a key"),
             ["host", "weir", "drain_seconds"]
         );
         assert_eq!(
-            parts("disk[0].write_bandwidth").expect("a key"),
+            split_key("disk[0].write_bandwidth").expect("a key"),
             ["disk", "0", "write_bandwidth"]
         );
         assert_eq!(
-            parts("cgroup.a.\"memory.max\"").expect("a key"),
+            split_key("cgroup.a.\"memory.max\"").expect("a key"),
             ["cgroup", "a", "memory.max"]
         );
-        assert!(parts("cgroup.\"a").is_err());
+        assert!(split_key("cgroup.\"a").is_err());
     }
 
     #[test]
     fn all_combinations_in_order() {
-        let all = combinations(&["a=1,2".into(), "b=x,y".into()]).expect("values");
+        let all = all_combinations(&["a=1,2".into(), "b=x,y".into()]).expect("values");
         let told: Vec<String> = all
             .iter()
             .map(|s| format!("{}{}", s[0].1, s[1].1))

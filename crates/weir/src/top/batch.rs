@@ -31,17 +31,17 @@ pub fn run(
             break;
         };
         if json {
-            output::line(line(view, &interval)?)?;
+            output::print_line(json_line(view, &interval)?)?;
         } else {
-            output::print(screen::plain(view, &interval))?;
+            output::print(screen::plain_text(view, &interval))?;
         }
     }
     Ok(())
 }
 
 /// The cgroups that the view has, in its order, and all devices.
-pub fn line(view: &View, interval: &Interval) -> Result<String> {
-    let cgroups = view.rows(interval).into_iter().cloned().collect();
+pub fn json_line(view: &View, interval: &Interval) -> Result<String> {
+    let cgroups = view.visible_rows(interval).into_iter().cloned().collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let stamped = Stamped {
         time: now.as_secs_f64(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a row says, and how rows are ordered by it.
 
-use super::table::{Kind, Spec};
+use super::table::{CellKind, Spec};
 use observe::diagnosis::Cause;
 use observe::interval::{CgroupRow, DeviceRow, StallRow};
 use std::cmp::Ordering;
@@ -89,32 +89,32 @@ impl Column {
     }
 
     /// The column's layout.
-    pub fn spec(self) -> Spec {
+    pub fn column_spec(self) -> Spec {
         let (_, title, width, _) = COLUMNS[self as usize];
         let kind = match self {
-            Column::Cgroup => Kind::Path,
-            Column::Stall => Kind::Text,
-            _ => Kind::Number,
+            Column::Cgroup => CellKind::Path,
+            Column::Stall => CellKind::Text,
+            _ => CellKind::Number,
         };
         Spec { title, width, kind }
     }
 
     /// The row's text in this column.
-    pub fn cell(self, row: &CgroupRow) -> String {
+    pub fn cell_text(self, row: &CgroupRow) -> String {
         match self {
-            Column::Cgroup => printable(&row.cgroup),
-            Column::Held => percent(row.window_held_seconds_per_second),
-            Column::Throttled => percent(row.throttled_seconds_per_second),
-            Column::Lost => percent(row.lost_seconds_per_second),
+            Column::Cgroup => printable_name(&row.cgroup),
+            Column::Held => format_percent(row.window_held_seconds_per_second),
+            Column::Throttled => format_percent(row.throttled_seconds_per_second),
+            Column::Lost => format_percent(row.lost_seconds_per_second),
             Column::Stall => row
                 .stall
                 .as_ref()
                 .map_or_else(String::new, |stall| stalled_by(&row.cgroup, stall)),
-            _ => size(self.value(row)),
+            _ => format_size(self.sort_value(row)),
         }
     }
 
-    fn value(self, row: &CgroupRow) -> Option<f64> {
+    fn sort_value(self, row: &CgroupRow) -> Option<f64> {
         let bytes = match self {
             Column::Dirty => row.dirty_bytes,
             Column::Writeback => row.writeback_bytes,
@@ -134,9 +134,9 @@ impl Column {
 
     /// The most first, names by the alphabet, what is not known last; those that are equal by what
     /// they hold.
-    pub fn compare(self, a: &CgroupRow, b: &CgroupRow) -> Ordering {
+    pub fn compare_rows(self, a: &CgroupRow, b: &CgroupRow) -> Ordering {
         let most_first = |column: Column| {
-            let value = |row| column.value(row).unwrap_or(-1.0);
+            let value = |row| column.sort_value(row).unwrap_or(-1.0);
             value(b).total_cmp(&value(a))
         };
         most_first(self)
@@ -162,16 +162,16 @@ pub fn is_idle(row: &CgroupRow) -> bool {
     ];
     shown
         .iter()
-        .all(|column| column.value(row).unwrap_or(0.0) == 0.0)
+        .all(|column| column.sort_value(row).unwrap_or(0.0) == 0.0)
 }
 
 /// Layout of the devices' table.
 pub fn device_specs() -> Vec<Spec> {
     let column = |title, width, kind| Spec { title, width, kind };
-    let number = |title, width| column(title, width, Kind::Number);
+    let number = |title, width| column(title, width, CellKind::Number);
     vec![
-        column("DEVICE", 10, Kind::Text),
-        column("MOUNTED AT", 10, Kind::Path),
+        column("DEVICE", 10, CellKind::Text),
+        column("MOUNTED AT", 10, CellKind::Path),
         number("DIRTY", 5),
         number("WRTBK", 5),
         number("LIMIT", 5),
@@ -185,21 +185,21 @@ pub fn device_specs() -> Vec<Spec> {
 
 /// Texts of a device's row.
 pub fn device_cells(row: &DeviceRow) -> Vec<String> {
-    let bytes = |bytes: Option<u64>| size(bytes.map(|bytes| bytes as f64));
+    let bytes = |bytes: Option<u64>| format_size(bytes.map(|bytes| bytes as f64));
     vec![
         match &row.disk {
-            Some(disk) => printable(&format!("{} {disk}", row.device)),
-            None => printable(&row.device),
+            Some(disk) => printable_name(&format!("{} {disk}", row.device)),
+            None => printable_name(&row.device),
         },
-        printable(row.mounted_at.as_deref().unwrap_or("")),
+        printable_name(row.mounted_at.as_deref().unwrap_or("")),
         bytes(row.dirty_bytes),
         bytes(row.writeback_bytes),
         bytes(row.limit_bytes),
-        size(row.in_bytes_per_second),
-        size(Some(row.out_bytes_per_second)),
-        size(Some(row.read_bytes_per_second)),
-        percent(Some(row.busy)),
-        percent(row.throttled_seconds_per_second),
+        format_size(row.in_bytes_per_second),
+        format_size(Some(row.out_bytes_per_second)),
+        format_size(Some(row.read_bytes_per_second)),
+        format_percent(Some(row.busy)),
+        format_percent(row.throttled_seconds_per_second),
     ]
 }
 
@@ -220,13 +220,13 @@ fn stalled_by(cgroup: &str, stall: &StallRow) -> String {
     match stall.culprit.as_deref() {
         Some(culprit) if culprit == cgroup && stall.cause == Cause::CgroupLimit => cause.into(),
         Some(culprit) if culprit == cgroup => format!("{cause} itself"),
-        Some(culprit) => printable(&format!("{cause} {culprit}")),
+        Some(culprit) => printable_name(&format!("{cause} {culprit}")),
         None => cause.into(),
     }
 }
 
 /// In five columns: `-`, `0`, `812`, `4.0K`, `31.2M`.
-pub fn size(bytes: Option<f64>) -> String {
+pub fn format_size(bytes: Option<f64>) -> String {
     let Some(mut value) = bytes else {
         return "-".into();
     };
@@ -252,12 +252,12 @@ pub fn lost_to(row: &CgroupRow) -> String {
     parts.sort_by(|a, b| b.1.total_cmp(a.1));
     let shown = parts
         .iter()
-        .map(|(kind, part)| format!("{kind} {} %", percent(Some(**part))));
+        .map(|(kind, part)| format!("{kind} {} %", format_percent(Some(**part))));
     shown.collect::<Vec<_>>().join(", ")
 }
 
 /// Of one task's time; more than 100 if several tasks waited.
-fn percent(part: Option<f64>) -> String {
+fn format_percent(part: Option<f64>) -> String {
     match part.map(|part| part * 100.0) {
         None => "-".into(),
         Some(percent) if percent < 0.05 => "0".into(),
@@ -267,7 +267,7 @@ fn percent(part: Option<f64>) -> String {
 }
 
 /// Names are others' to choose, and may try to speak to the terminal.
-pub fn printable(name: &str) -> String {
+pub fn printable_name(name: &str) -> String {
     let is_fine = |c: &char| c.is_ascii_graphic() || *c == ' ';
     name.chars()
         .map(|c| if is_fine(&c) { c } else { '?' })

@@ -24,12 +24,13 @@ pub fn run(
     let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
     // A terminal without an alternate screen shows what was there before.
     let cleared = terminal.clear().context("the terminal cannot be used");
-    let done = cleared.and_then(|()| attend(&mut terminal, looks, view, number, colour, stop));
+    let done =
+        cleared.and_then(|()| run_terminal(&mut terminal, looks, view, number, colour, stop));
     let restored = ratatui::try_restore().context("the terminal cannot be restored");
     done.and(restored)
 }
 
-fn attend(
+fn run_terminal(
     terminal: &mut ratatui::DefaultTerminal,
     mut looks: Looks,
     mut view: View,
@@ -43,14 +44,15 @@ fn attend(
     let mut is_new = true;
     while !stop.load(Ordering::Relaxed) && left != Some(0) {
         if is_new {
-            let drawn = terminal.draw(|frame| page = draw(frame, &view, shown.as_ref(), colour));
+            let drawn =
+                terminal.draw(|frame| page = draw_screen(frame, &view, shown.as_ref(), colour));
             drawn.context("cannot draw on the terminal")?;
         }
         is_new = false;
         if event::poll(looks.rest()).context("cannot read keys")? {
             match event::read().context("cannot read keys")? {
                 Event::Key(key) if key.kind == KeyEventKind::Press => {
-                    if view.key(key, shown.as_ref(), page) == Action::Quit {
+                    if view.press_key(key, shown.as_ref(), page) == Action::Quit {
                         return Ok(());
                     }
                     is_new = true;
@@ -71,23 +73,28 @@ fn attend(
 }
 
 /// Draws; returns how many rows of cgroups are in sight.
-pub fn draw(frame: &mut Frame, view: &View, shown: Option<&Interval>, colour: bool) -> usize {
+pub fn draw_screen(
+    frame: &mut Frame,
+    view: &View,
+    shown: Option<&Interval>,
+    colour: bool,
+) -> usize {
     let area = frame.area();
-    let (lines, page) = screen::whole(view, shown, area.width.into(), area.height.into());
+    let (lines, page) = screen::screen_lines(view, shown, area.width.into(), area.height.into());
     let lines = lines
         .into_iter()
-        .map(|(tone, line)| Line::styled(filled(line, area.width), style(tone, colour)));
+        .map(|(tone, line)| Line::styled(fill_width(line, area.width), tone_style(tone, colour)));
     frame.render_widget(Text::from_iter(lines), area);
     page
 }
 
 /// So that what is in reverse video is so up to the edge.
-fn filled(line: String, width: u16) -> String {
+fn fill_width(line: String, width: u16) -> String {
     let width = usize::from(width);
     format!("{line:<width$}")
 }
 
-fn style(tone: Tone, colour: bool) -> Style {
+fn tone_style(tone: Tone, colour: bool) -> Style {
     let plain = Style::new();
     match tone {
         Tone::Plain => plain,

@@ -24,7 +24,7 @@ mod view;
 mod tests;
 
 use crate::explain::stop_on_signals;
-use crate::output::colour;
+use crate::output::wants_colour;
 use anyhow::Result;
 use columns::Column;
 use observe::interval::Interval;
@@ -43,7 +43,7 @@ use view::View;
 /// reclaim, and by which cgroup. `?` shows the keys. Time lost needs root; weir's module is not needed.
 /// Exit status: 0, 2 if there is nothing to look at.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct TopArgs {
     /// Time between two looks; the kernel adds up cgroups' counters every 2 s by itself
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval)]
     every: Duration,
@@ -94,7 +94,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &TopArgs) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
     let looks = Looks {
         watch: Watch::start(&args.root)?,
@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.batch || args.json || !is_terminal {
         batch::run(looks, &view, args.json, args.number, &stop)?;
     } else {
-        live::run(looks, view, args.number, colour(), &stop)?;
+        live::run(looks, view, args.number, wants_colour(), &stop)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@
 //! 2 the host, up to 5 devices, 2 the marked row, 1 the keys; cgroups have the rest. In 6 lines
 //! there are cgroups and keys.
 
-use super::columns::{Column, device_cells, device_specs, lost_to, printable, size};
+use super::columns::{Column, device_cells, device_specs, format_size, lost_to, printable_name};
 use super::table::{self, keep_beginning};
 use super::view::{HELP, KEYS, View};
 use observe::interval::{CgroupRow, DeviceRow, Interval};
@@ -37,37 +37,37 @@ const DEVICE_LINES: usize = 5;
 const SMALL: usize = 10;
 
 /// The lines of a screen, and the number of cgroups' rows in sight.
-pub fn whole(
+pub fn screen_lines(
     view: &View,
     interval: Option<&Interval>,
     width: usize,
     height: usize,
 ) -> (Vec<Line>, usize) {
     let fill = |line: &str| keep_beginning(line, width);
-    let keys = (height > 1).then(|| (Tone::Keys, fill(&bottom(view))));
+    let keys = (height > 1).then(|| (Tone::Keys, fill(&bottom_line(view))));
     let room = height - usize::from(keys.is_some());
     let mut lines = Vec::new();
     let mut page = 0;
     match interval {
-        _ if view.help => lines = help(width),
+        _ if view.help => lines = help_lines(width),
         None => lines.push((Tone::Plain, fill("weir top: looking"))),
         Some(interval) => {
-            let rows = view.rows(interval);
+            let rows = view.visible_rows(interval);
             let mut below = Vec::new();
             if height >= SMALL {
-                lines.extend(head(view, interval, Some(width)));
+                lines.extend(head_lines(view, interval, Some(width)));
                 let most = if view.all_devices {
                     height / 2
                 } else {
                     DEVICE_LINES
                 };
-                let mut devices = devices(view, interval, Some(width));
+                let mut devices = device_lines(view, interval, Some(width));
                 devices.truncate(most.min(height / 3));
                 lines.extend(devices);
-                below = about(view, &rows, width);
+                below = marked_row_lines(view, &rows, width);
             }
             page = room.saturating_sub(lines.len() + below.len() + 1);
-            lines.extend(cgroups(view, &rows, width, page));
+            lines.extend(cgroup_lines(view, &rows, width, page));
             lines.resize(
                 room.saturating_sub(below.len()),
                 (Tone::Plain, String::new()),
@@ -81,15 +81,15 @@ pub fn whole(
 }
 
 /// The same as text without end.
-pub fn plain(view: &View, interval: &Interval) -> String {
-    let rows = view.rows(interval);
-    let mut lines = head(view, interval, None);
+pub fn plain_text(view: &View, interval: &Interval) -> String {
+    let rows = view.visible_rows(interval);
+    let mut lines = head_lines(view, interval, None);
     lines.push((Tone::Plain, String::new()));
-    lines.extend(devices(view, interval, None));
+    lines.extend(device_lines(view, interval, None));
     lines.push((Tone::Plain, String::new()));
     let columns = Column::that_fit(None);
     lines.extend(
-        table(&columns, &rows, None)
+        table_lines(&columns, &rows, None)
             .into_iter()
             .map(|line| (Tone::Plain, line)),
     );
@@ -97,13 +97,13 @@ pub fn plain(view: &View, interval: &Interval) -> String {
     lines.collect::<String>() + "\n"
 }
 
-fn head(view: &View, interval: &Interval, width: Option<usize>) -> Vec<Line> {
+fn head_lines(view: &View, interval: &Interval, width: Option<usize>) -> Vec<Line> {
     let cut = |text: String| match width {
         Some(width) => keep_beginning(&text, width),
         None => text,
     };
     let module = match interval.weir.as_deref() {
-        Some(state) => format!("weir's module {}", printable(state)),
+        Some(state) => format!("weir's module {}", printable_name(state)),
         None => "no module".into(),
     };
     let order = if view.reversed { ", least first" } else { "" };
@@ -113,12 +113,12 @@ fn head(view: &View, interval: &Interval, width: Option<usize>) -> Vec<Line> {
         view.sort.title()
     );
     if !view.filter.is_empty() {
-        title += &format!(", only *{}*", printable(&view.filter));
+        title += &format!(", only *{}*", printable_name(&view.filter));
     }
     if view.held {
         title += ", HELD";
     }
-    let bytes = |bytes: u64| size(Some(bytes as f64));
+    let bytes = |bytes: u64| format_size(Some(bytes as f64));
     let host = &interval.host;
     let mut lines = vec![
         (Tone::Plain, cut(title)),
@@ -138,12 +138,12 @@ fn head(view: &View, interval: &Interval, width: Option<usize>) -> Vec<Line> {
     lines.extend(
         notes
             .take(most)
-            .map(|note| (Tone::Note, cut(format!("note: {}", printable(note))))),
+            .map(|note| (Tone::Note, cut(format!("note: {}", printable_name(note))))),
     );
     lines
 }
 
-fn devices(view: &View, interval: &Interval, width: Option<usize>) -> Vec<Line> {
+fn device_lines(view: &View, interval: &Interval, width: Option<usize>) -> Vec<Line> {
     let is_busy = |row: &&DeviceRow| {
         row.dirty_bytes.unwrap_or(0) > 0
             || row.out_bytes_per_second + row.read_bytes_per_second > 0.0
@@ -162,7 +162,7 @@ fn devices(view: &View, interval: &Interval, width: Option<usize>) -> Vec<Line> 
             .then_with(|| a.device.cmp(&b.device))
     });
     let rows: Vec<Vec<String>> = rows.into_iter().map(device_cells).collect();
-    let mut lines = table::lines(&device_specs(), &rows, width).into_iter();
+    let mut lines = table::layout_lines(&device_specs(), &rows, width).into_iter();
     let titles = lines.next().map(|line| (Tone::Titles, line));
     titles
         .into_iter()
@@ -170,22 +170,22 @@ fn devices(view: &View, interval: &Interval, width: Option<usize>) -> Vec<Line> 
         .collect()
 }
 
-fn table(columns: &[Column], rows: &[&CgroupRow], width: Option<usize>) -> Vec<String> {
-    let specs: Vec<_> = columns.iter().map(|column| column.spec()).collect();
+fn table_lines(columns: &[Column], rows: &[&CgroupRow], width: Option<usize>) -> Vec<String> {
+    let specs: Vec<_> = columns.iter().map(|column| column.column_spec()).collect();
     let cells: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| columns.iter().map(|column| column.cell(row)).collect())
+        .map(|row| columns.iter().map(|column| column.cell_text(row)).collect())
         .collect();
-    table::lines(&specs, &cells, width)
+    table::layout_lines(&specs, &cells, width)
 }
 
 /// Rows around the marked one, as many as fit.
-fn cgroups(view: &View, rows: &[&CgroupRow], width: usize, page: usize) -> Vec<Line> {
-    let mark = view.mark(rows);
+fn cgroup_lines(view: &View, rows: &[&CgroupRow], width: usize, page: usize) -> Vec<Line> {
+    let mark = view.marked_index(rows);
     let first = mark.map_or(0, |mark| (mark + 1).saturating_sub(page));
     let seen = &rows[first..rows.len().min(first + page)];
     let columns = Column::that_fit(Some(width));
-    let mut lines = table(&columns, seen, Some(width)).into_iter();
+    let mut lines = table_lines(&columns, seen, Some(width)).into_iter();
     let titles = lines.next().map(|line| (Tone::Titles, line));
     let tone = |at: usize, row: &CgroupRow| {
         if mark == Some(first + at) {
@@ -213,8 +213,8 @@ fn cgroups(view: &View, rows: &[&CgroupRow], width: usize, page: usize) -> Vec<L
 }
 
 /// Two lines on the marked row, or on the first: why it stalls, and what to type.
-fn about(view: &View, rows: &[&CgroupRow], width: usize) -> Vec<Line> {
-    let Some(row) = rows.get(view.mark(rows).unwrap_or(0)) else {
+fn marked_row_lines(view: &View, rows: &[&CgroupRow], width: usize) -> Vec<Line> {
+    let Some(row) = rows.get(view.marked_index(rows).unwrap_or(0)) else {
         return Vec::new();
     };
     let Some(stall) = row.stall.as_ref() else {
@@ -231,21 +231,21 @@ fn about(view: &View, rows: &[&CgroupRow], width: usize) -> Vec<Line> {
     };
     [why, change]
         .iter()
-        .map(|line| (Tone::Plain, keep_beginning(&printable(line), width)))
+        .map(|line| (Tone::Plain, keep_beginning(&printable_name(line), width)))
         .collect()
 }
 
-fn bottom(view: &View) -> String {
+fn bottom_line(view: &View) -> String {
     if view.typing {
         return format!(
             "filter: {}_   Enter keeps it, Esc leaves it",
-            printable(&view.filter)
+            printable_name(&view.filter)
         );
     }
     KEYS.into()
 }
 
-fn help(width: usize) -> Vec<Line> {
+fn help_lines(width: usize) -> Vec<Line> {
     let keys = HELP.iter().map(|(keys, what)| format!("{keys:<22}{what}"));
     let columns = [
         "",

@@ -8,12 +8,12 @@ pub struct Spec {
     /// With numbers: to the right, and as wide as this. With names: at least this.
     pub width: usize,
     /// Names get what numbers leave, and lose their beginning or their end if that is too little.
-    pub kind: Kind,
+    pub kind: CellKind,
 }
 
 /// Cut and alignment of a cell of a [`Spec`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CellKind {
     /// A number, aligned right.
     Number,
     /// A path, of which the end says most.
@@ -24,8 +24,8 @@ pub enum Kind {
 
 /// The title and a line for each row. With a width no line is longer, and all fill it; without one,
 /// names have the room they need.
-pub fn lines(specs: &[Spec], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
-    let widths = widths(specs, rows, width);
+pub fn layout_lines(specs: &[Spec], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
+    let widths = column_widths(specs, rows, width);
     let titles = specs.iter().map(|spec| spec.title.to_string()).collect();
     std::iter::once(&titles)
         .chain(rows)
@@ -33,9 +33,9 @@ pub fn lines(specs: &[Spec], rows: &[Vec<String>], width: Option<usize>) -> Vec<
             let cells = cells.iter().zip(specs).zip(&widths);
             let padded: Vec<String> = cells
                 .map(|((cell, spec), width)| match spec.kind {
-                    Kind::Number => format!("{cell:>width$}"),
-                    Kind::Path => format!("{:<width$}", keep_end(cell, *width)),
-                    Kind::Text => format!("{:<width$}", keep_beginning(cell, *width)),
+                    CellKind::Number => format!("{cell:>width$}"),
+                    CellKind::Path => format!("{:<width$}", keep_end(cell, *width)),
+                    CellKind::Text => format!("{:<width$}", keep_beginning(cell, *width)),
                 })
                 .collect();
             let line = padded.join(" ");
@@ -47,10 +47,10 @@ pub fn lines(specs: &[Spec], rows: &[Vec<String>], width: Option<usize>) -> Vec<
         .collect()
 }
 
-fn widths(specs: &[Spec], rows: &[Vec<String>], width: Option<usize>) -> Vec<usize> {
+fn column_widths(specs: &[Spec], rows: &[Vec<String>], width: Option<usize>) -> Vec<usize> {
     let names = specs
         .iter()
-        .filter(|spec| spec.kind != Kind::Number)
+        .filter(|spec| spec.kind != CellKind::Number)
         .count();
     let least: usize = specs.iter().map(|spec| spec.width + 1).sum::<usize>() - 1;
     let spare = width.map_or(0, |width| width.saturating_sub(least));
@@ -59,7 +59,7 @@ fn widths(specs: &[Spec], rows: &[Vec<String>], width: Option<usize>) -> Vec<usi
         .iter()
         .enumerate()
         .map(|(at, spec)| match (spec.kind, width) {
-            (Kind::Number, _) => spec.width,
+            (CellKind::Number, _) => spec.width,
             (_, Some(_)) => {
                 // What cannot be shared evenly goes to the first.
                 let part = spare / names + if first { spare % names } else { 0 };

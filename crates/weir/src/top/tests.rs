@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Screens and keys, on an interval as a guest had it.
 
-use super::columns::{Column, printable, size};
+use super::columns::{Column, format_size, printable_name};
 use super::table::{keep_beginning, keep_end};
 use super::view::{Action, View};
 use super::{Looks, batch, distance, live, screen};
@@ -90,12 +90,12 @@ fn view() -> View {
 
 fn press(view: &mut View, code: KeyCode) -> Action {
     let key = KeyEvent::new(code, KeyModifiers::NONE);
-    view.key(key, Some(&interval()), 10)
+    view.press_key(key, Some(&interval()), 10)
 }
 
 fn names(view: &View) -> Vec<String> {
     let interval = interval();
-    let rows = view.rows(&interval);
+    let rows = view.visible_rows(&interval);
     rows.iter().map(|row| row.cgroup.clone()).collect()
 }
 
@@ -104,7 +104,7 @@ fn shown(view: &View, interval: Option<&Interval>, width: u16, height: u16) -> S
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("made");
     terminal
         .draw(|frame| {
-            live::draw(frame, view, interval, false);
+            live::draw_screen(frame, view, interval, false);
         })
         .expect("drawn");
     let buffer = terminal.backend().buffer();
@@ -183,7 +183,7 @@ fn no_terminal_is_too_small_or_too_large() {
             .flat_map(|width| (0..30).map(move |height| (width, height)))
         {
             for interval in [None, Some(&interval())] {
-                let (lines, _) = screen::whole(view, interval, width, height);
+                let (lines, _) = screen::screen_lines(view, interval, width, height);
                 assert_eq!(lines.len(), height, "{width} x {height}");
                 assert!(lines.iter().all(|(_, line)| line.len() <= width));
             }
@@ -198,7 +198,7 @@ fn without_a_terminal_nothing_is_cut() {
     interval.notes =
         vec!["time throttled is not seen: reading the kernel's events takes root".into()];
     interval.cgroups[4].cgroup = format!("/{}", "long/".repeat(40));
-    let text = screen::plain(&view(), &interval);
+    let text = screen::plain_text(&view(), &interval);
     assert!(text.contains(&"long/".repeat(40)), "{text}");
     assert!(
         text.contains(
@@ -210,7 +210,7 @@ fn without_a_terminal_nothing_is_cut() {
 
 #[test]
 fn what_programs_read_is_one_line_with_units_in_the_names() {
-    let line = batch::line(&view(), &interval()).expect("made");
+    let line = batch::json_line(&view(), &interval()).expect("made");
     assert!(!line.contains('\n'));
     let json: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert!(json["time"].as_f64() > Some(1e9));
@@ -265,7 +265,7 @@ fn keys_filter() {
     assert_eq!(press(&mut view, KeyCode::Char('q')), Action::Quit);
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     view.typing = true;
-    assert_eq!(view.key(interrupt, None, 1), Action::Quit);
+    assert_eq!(view.press_key(interrupt, None, 1), Action::Quit);
 }
 
 #[test]
@@ -275,7 +275,8 @@ fn the_mark_stays_on_its_cgroup_and_in_sight() {
         .map(|n| row(&format!("/c{n:02}"), MIB, 0.0, 0.0, f64::from(100 - n)))
         .collect();
     let mut view = view();
-    let mut press = |code| view.key(KeyEvent::new(code, KeyModifiers::NONE), Some(&interval), 10);
+    let mut press =
+        |code| view.press_key(KeyEvent::new(code, KeyModifiers::NONE), Some(&interval), 10);
     for code in [
         KeyCode::Down,
         KeyCode::PageDown,
@@ -291,7 +292,7 @@ fn the_mark_stays_on_its_cgroup_and_in_sight() {
     assert!(shown(&view, Some(&interval), 80, 8).contains("/c21"));
     // One that is gone is not marked.
     interval.cgroups.retain(|row| row.cgroup != "/c21");
-    assert_eq!(view.mark(&view.rows(&interval)), None);
+    assert_eq!(view.marked_index(&view.visible_rows(&interval)), None);
     assert!(shown(&view, Some(&interval), 80, 24).contains("/c99"));
 }
 
@@ -323,14 +324,14 @@ fn names_do_not_speak_to_the_terminal() {
     interval.cgroups[2].stall.as_mut().expect("there").culprit = Some("/\x1b]0;x\x07".into());
     let mut view = view();
     view.filter = "\x1b".into();
-    for text in [screen::plain(&view, &interval), {
+    for text in [screen::plain_text(&view, &interval), {
         view.filter.clear();
-        screen::plain(&view, &interval)
+        screen::plain_text(&view, &interval)
     }] {
         let is_fine = |c: char| c == '\n' || c == ' ' || c.is_ascii_graphic();
         assert!(text.chars().all(is_fine), "{text:?}");
     }
-    assert_eq!(printable("/a b\n"), "/a b?");
+    assert_eq!(printable_name("/a b\n"), "/a b?");
 }
 
 #[test]
@@ -347,10 +348,10 @@ fn sizes_have_five_columns() {
         (1_048_575.0, "1.0M"),
         (1.5e15, "1.3P"),
     ] {
-        assert_eq!(size(Some(bytes)), wanted);
+        assert_eq!(format_size(Some(bytes)), wanted);
         assert!(wanted.len() <= 5);
     }
-    assert_eq!(size(None), "-");
+    assert_eq!(format_size(None), "-");
 }
 
 #[test]

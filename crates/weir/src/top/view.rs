@@ -86,14 +86,14 @@ impl View {
     }
 
     /// The cgroups to show, in order.
-    pub fn rows<'a>(&self, interval: &'a Interval) -> Vec<&'a CgroupRow> {
+    pub fn visible_rows<'a>(&self, interval: &'a Interval) -> Vec<&'a CgroupRow> {
         let mut rows: Vec<&CgroupRow> = interval
             .cgroups
             .iter()
             .filter(|row| row.cgroup.contains(&self.filter))
             .filter(|row| self.all || !is_idle(row))
             .collect();
-        rows.sort_by(|a, b| self.sort.compare(a, b));
+        rows.sort_by(|a, b| self.sort.compare_rows(a, b));
         if self.reversed {
             rows.reverse();
         }
@@ -101,13 +101,13 @@ impl View {
     }
 
     /// Index of the marked row; nothing is marked if it is not there.
-    pub fn mark(&self, rows: &[&CgroupRow]) -> Option<usize> {
+    pub fn marked_index(&self, rows: &[&CgroupRow]) -> Option<usize> {
         let marked = self.marked.as_ref()?;
         rows.iter().position(|row| row.cgroup == *marked)
     }
 
     /// Takes a key; `page` is how many rows are in sight.
-    pub fn key(&mut self, key: KeyEvent, interval: Option<&Interval>, page: usize) -> Action {
+    pub fn press_key(&mut self, key: KeyEvent, interval: Option<&Interval>, page: usize) -> Action {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if control && key.code == KeyCode::Char('c') {
             return Action::Quit;
@@ -123,7 +123,7 @@ impl View {
         match key.code {
             KeyCode::Char('q' | 'Q') => return Action::Quit,
             KeyCode::Char('?') => self.help = !self.help,
-            KeyCode::Esc => self.leave(),
+            KeyCode::Esc => self.leave_one(),
             KeyCode::Char('<') | KeyCode::Left => self.sort_by(-1),
             KeyCode::Char('>') | KeyCode::Right => self.sort_by(1),
             KeyCode::Char('r' | 'R') => self.reversed = !self.reversed,
@@ -160,7 +160,7 @@ impl View {
     }
 
     /// One thing at a time.
-    fn leave(&mut self) {
+    fn leave_one(&mut self) {
         if self.help {
             self.help = false;
         } else if self.marked.is_some() {
@@ -177,13 +177,13 @@ impl View {
     }
 
     fn move_mark(&mut self, interval: Option<&Interval>, by: isize) {
-        let Some(rows) = interval.map(|interval| self.rows(interval)) else {
+        let Some(rows) = interval.map(|interval| self.visible_rows(interval)) else {
             return;
         };
         let Some(last) = rows.len().checked_sub(1) else {
             return;
         };
-        let at = match self.mark(&rows) {
+        let at = match self.marked_index(&rows) {
             Some(at) => at.saturating_add_signed(by).min(last),
             // The first key marks the first row, End the last.
             None if by == isize::MAX => last,

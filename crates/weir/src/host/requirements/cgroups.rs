@@ -10,12 +10,12 @@ use knobs::Knob;
 const UNIFIED: &str =
     "boot with systemd.unified_cgroup_hierarchy=1, where there is no systemd with cgroup_no_v1=all";
 
-pub(super) fn cgroup2(system: &System) -> Check {
+pub(super) fn check_cgroup2(system: &System) -> Check {
     const NAME: &str = "cgroup v2";
-    if system.has("sys/fs/cgroup/cgroup.controllers") {
+    if system.path_exists("sys/fs/cgroup/cgroup.controllers") {
         return ok(NAME, "mounted at /sys/fs/cgroup");
     }
-    let is_hybrid = system.has("sys/fs/cgroup/unified/cgroup.controllers");
+    let is_hybrid = system.path_exists("sys/fs/cgroup/unified/cgroup.controllers");
     let of_v1 = hierarchies_of_v1(system);
     if is_hybrid || !of_v1.is_empty() {
         let held = match of_v1.is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn cgroup2(system: &System) -> Check {
         };
         return fail(NAME, format!("{seen}{held}"), UNIFIED);
     }
-    let filesystems = system.text("proc/filesystems").unwrap_or_default();
+    let filesystems = system.read_text("proc/filesystems").unwrap_or_default();
     if !filesystems.is_empty() && !has_word(&filesystems, "cgroup2") {
         return fail(
             NAME,
@@ -45,7 +45,7 @@ pub(super) fn cgroup2(system: &System) -> Check {
 
 /// Controllers that v1 has, and the places of its other hierarchies.
 fn hierarchies_of_v1(system: &System) -> Vec<String> {
-    let controllers = system.text("proc/cgroups").unwrap_or_default();
+    let controllers = system.read_text("proc/cgroups").unwrap_or_default();
     let controllers = controllers.lines().filter_map(|line| {
         let (name, rest) = line.split_once('\t')?;
         let hierarchy = rest.split('\t').next()?;
@@ -53,7 +53,7 @@ fn hierarchies_of_v1(system: &System) -> Vec<String> {
         is_one.then(|| name.to_owned())
     });
     // `ID PARENT DEVICE ROOT PLACE OPTIONS ... - TYPE SOURCE OPTIONS`
-    let mounts = system.text("proc/self/mountinfo").unwrap_or_default();
+    let mounts = system.read_text("proc/self/mountinfo").unwrap_or_default();
     let places = mounts.lines().filter_map(|line| {
         let (mount, filesystem) = line.split_once(" - ")?;
         let (kind, options) = filesystem.split_once(' ')?;
@@ -106,7 +106,7 @@ fn without_controller(system: &System, controller: &Controller) -> (String, Stri
     if on_v1.iter().any(|one| one == name_in_v1) {
         return (format!("{name} is on a hierarchy of v1"), UNIFIED.into());
     }
-    let line = system.text("proc/cmdline").unwrap_or_default();
+    let line = system.read_text("proc/cmdline").unwrap_or_default();
     let disabled = line
         .split_whitespace()
         .filter_map(|word| word.strip_prefix("cgroup_disable="))
@@ -120,7 +120,7 @@ fn without_controller(system: &System, controller: &Controller) -> (String, Stri
             "take it off the kernel command line, and reboot".into(),
         );
     }
-    if system.has("proc/kallsyms") && !has_symbol(system, function) {
+    if system.path_exists("proc/kallsyms") && !has_symbol(system, function) {
         return (
             format!("no {name} in this kernel: built without {option}"),
             format!("run a kernel built with {option}"),
@@ -132,9 +132,9 @@ fn without_controller(system: &System, controller: &Controller) -> (String, Stri
     )
 }
 
-pub(super) fn controllers(system: &System) -> Check {
+pub(super) fn check_controllers(system: &System) -> Check {
     const NAME: &str = "controllers";
-    let Some(there) = system.text("sys/fs/cgroup/cgroup.controllers") else {
+    let Some(there) = system.read_text("sys/fs/cgroup/cgroup.controllers") else {
         return fail(NAME, "no cgroup v2 to have any", "see cgroup v2 above");
     };
     let missing = CONTROLLERS
@@ -147,7 +147,7 @@ pub(super) fn controllers(system: &System) -> Check {
         return fail(NAME, seen.join("; "), remedies.join("; "));
     }
     let enabled = system
-        .text("sys/fs/cgroup/cgroup.subtree_control")
+        .read_text("sys/fs/cgroup/cgroup.subtree_control")
         .unwrap_or_default();
     if !enabled.split_whitespace().any(|c| c == "memory") {
         return fail(
@@ -165,10 +165,10 @@ pub(super) fn controllers(system: &System) -> Check {
 /// Checks that the kernel has no files of these names while the module is not loaded.
 pub(super) fn own_files(system: &System) -> Check {
     const NAME: &str = "file names";
-    if system.has("sys/module/weir") {
+    if system.path_exists("sys/module/weir") {
         return ok(NAME, "weir is loaded, the memory.dirty_* files are its own");
     }
-    let dirs = std::fs::read_dir(system.path("sys/fs/cgroup"))
+    let dirs = std::fs::read_dir(system.full_path("sys/fs/cgroup"))
         .into_iter()
         .flatten()
         .flatten();

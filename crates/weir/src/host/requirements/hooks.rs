@@ -2,15 +2,15 @@
 //! Functions of the kernel that the module calls and replaces, and the tracing it does that with.
 
 use super::super::system::{Content, System};
-use super::{Check, REPORT, fail, forbidden, has_symbol, has_word, ok, unknown};
+use super::{Check, REPORT, check_forbidden, fail, has_symbol, has_word, ok, unknown};
 use policy::needs;
 use std::collections::BTreeSet;
 
-pub(super) fn functions(system: &System) -> Check {
+pub(super) fn check_functions(system: &System) -> Check {
     const NAME: &str = "functions";
     let symbols = match system.read("proc/kallsyms") {
         Content::Text(text) if !text.is_empty() => text,
-        Content::Hidden(why) => return forbidden(NAME, system, "/proc/kallsyms", why),
+        Content::Hidden(why) => return check_forbidden(NAME, system, "/proc/kallsyms", why),
         _ => {
             return fail(
                 NAME,
@@ -19,7 +19,7 @@ pub(super) fn functions(system: &System) -> Check {
             );
         }
     };
-    names(
+    check_names(
         symbols
             .lines()
             .filter_map(|line| line.split_whitespace().nth(2)),
@@ -27,7 +27,7 @@ pub(super) fn functions(system: &System) -> Check {
 }
 
 /// Are all functions that the module needs among these names of a kernel?
-pub(in crate::host) fn names<'a>(names: impl Iterator<Item = &'a str>) -> Check {
+pub(in crate::host) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Check {
     const NAME: &str = "functions";
     let names: BTreeSet<&str> = names.collect();
     let missing: Vec<String> = needs::functions()
@@ -48,7 +48,7 @@ pub(in crate::host) fn names<'a>(names: impl Iterator<Item = &'a str>) -> Check 
     fail(NAME, format!("missing: {}", missing.join(", ")), REPORT)
 }
 
-pub(super) fn kprobes(system: &System) -> Check {
+pub(super) fn check_kprobes(system: &System) -> Check {
     const NAME: &str = "kprobes";
     match system.read("sys/kernel/debug/kprobes/enabled") {
         Content::Text(text) if text == "1" => ok(NAME, "enabled"),
@@ -57,7 +57,9 @@ pub(super) fn kprobes(system: &System) -> Check {
             "switched off",
             "echo 1 > /sys/kernel/debug/kprobes/enabled",
         ),
-        Content::Hidden(why) => forbidden(NAME, system, "/sys/kernel/debug/kprobes/enabled", why),
+        Content::Hidden(why) => {
+            check_forbidden(NAME, system, "/sys/kernel/debug/kprobes/enabled", why)
+        }
         // debugfs, which could switch them off, need not be mounted.
         Content::Missing if has_symbol(system, "register_kprobe") => ok(
             NAME,
@@ -71,9 +73,12 @@ pub(super) fn kprobes(system: &System) -> Check {
     }
 }
 
-pub(super) fn ftrace(system: &System) -> Check {
+pub(super) fn check_ftrace(system: &System) -> Check {
     const NAME: &str = "ftrace";
-    match system.text("proc/sys/kernel/ftrace_enabled").as_deref() {
+    match system
+        .read_text("proc/sys/kernel/ftrace_enabled")
+        .as_deref()
+    {
         Some("1") => ok(NAME, "enabled"),
         Some(_) => fail(
             NAME,
@@ -113,16 +118,16 @@ pub(super) fn ftrace_site(system: &System) -> Check {
         match system.read(&file) {
             Content::Text(list) => {
                 let there: BTreeSet<&str> = list.lines().collect();
-                return sites(|function| there.contains(function));
+                return check_sites(|function| there.contains(function));
             }
             Content::Hidden(why) => hidden = hidden.or(Some((format!("/{file}"), why))),
             Content::Missing => {}
         }
     }
     if let Some((file, why)) = hidden {
-        return forbidden(NAME, system, &file, why);
+        return check_forbidden(NAME, system, &file, why);
     }
-    let filesystems = system.text("proc/filesystems").unwrap_or_default();
+    let filesystems = system.read_text("proc/filesystems").unwrap_or_default();
     if !filesystems.is_empty() && !has_word(&filesystems, "tracefs") {
         return fail(
             NAME,
@@ -139,7 +144,7 @@ pub(super) fn ftrace_site(system: &System) -> Check {
 
 /// Can each function that the module replaces be hooked? It calls what it has replaced past the
 /// function's ftrace site.
-pub(in crate::host) fn sites(is_there: impl Fn(&str) -> bool) -> Check {
+pub(in crate::host) fn check_sites(is_there: impl Fn(&str) -> bool) -> Check {
     const NAME: &str = "probe site";
     let all: Vec<&str> = needs::functions()
         .filter(|function| function.how == needs::Use::Hooked)

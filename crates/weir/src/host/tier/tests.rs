@@ -25,16 +25,16 @@ impl Machine {
     }
 
     fn switch(&self, action: Action, tiers: Option<&str>) -> Result<String> {
-        let args = Args {
+        let args = TierArgs {
             action,
             tiers: tiers.map(String::from),
             ratio: None,
             state: "/nowhere".into(),
             json: false,
         };
-        let system = System::at(self.0.path(), "6.12");
-        switch(&system, &args)?;
-        Ok(system.text(TIERS).unwrap_or_default())
+        let system = System::at_root(self.0.path(), "6.12");
+        switch_tiers(&system, &args)?;
+        Ok(system.read_text(TIERS).unwrap_or_default())
     }
 
     fn refused(&self, tiers: Option<&str>) -> String {
@@ -87,8 +87,8 @@ fn what_is_no_list_is_refused_before_the_module_sees_it() {
 
 #[test]
 fn status_shows_who_has_what() {
-    assert!(text(None, None).contains("tiers are off"));
-    assert!(text(Some("0;1"), None).contains("no agent runs"));
+    assert!(status_text(None, None).contains("tiers are off"));
+    assert!(status_text(Some("0;1"), None).contains("no agent runs"));
     let tier = |nodes: &str, capacity| TierStatus {
         nodes: nodes.into(),
         capacity,
@@ -132,6 +132,6 @@ cgroup  tier 0  budget  tier 1  down  up  how it stands
 /b: no room
 /b: 12 pages are shared by several processes (counted in each) and stay
 ";
-    let shown = text(Some("0-1;2"), Some(&agent));
+    let shown = status_text(Some("0-1;2"), Some(&agent));
     assert_eq!(shown.replace("  \n", "\n"), expected, "\n{shown}");
 }
