@@ -20,8 +20,8 @@ func TestSecondAttempt(t *testing.T) {
 		c.Name = "one"
 		n.created(sandbox("dirty-min", "3M"), c)
 	}
-	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
+		t.Error(p.metricsText())
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 	"weir.dev/nri/want"
 )
 
-// What the runtime tells of a container has its whole environment, a MiB or two, and of a pod all its
-// annotations. A plugin that runs out of memory leaves the node without knobs, so what it does not
-// need of a message goes before anything else sees it: NRI's stub collects all that is alive before
-// it hands it over.
+// The runtime's description of a container has its whole environment, a MiB or two, and that of a pod
+// all its annotations. A plugin that runs out of memory leaves the node without knobs, so parts that it
+// does not need of a message go before anything else sees it: NRI's stub collects all that is alive
+// before it hands it over.
 
-// lean reads one message.
-func lean(ctx context.Context, read ttrpc.Unmarshaler, _ *ttrpc.UnaryServerInfo, answer ttrpc.Method) (any, error) {
+// readNeeded reads one message.
+func readNeeded(ctx context.Context, read ttrpc.Unmarshaler, _ *ttrpc.UnaryServerInfo, answer ttrpc.Method) (any, error) {
 	return answer(ctx, func(message any) error {
 		if err := read(message); err != nil {
 			return err
@@ -27,17 +27,17 @@ func lean(ctx context.Context, read ttrpc.Unmarshaler, _ *ttrpc.UnaryServerInfo,
 		switch m := message.(type) {
 		case *api.SynchronizeRequest:
 			for i, s := range m.Pods {
-				m.Pods[i] = keepPod(s)
+				m.Pods[i] = neededOfPod(s)
 			}
 			for i, c := range m.Containers {
-				m.Containers[i] = keepContainer(c)
+				m.Containers[i] = neededOfContainer(c)
 			}
 		case *api.CreateContainerRequest:
-			m.Pod, m.Container = keepPod(m.Pod), keepContainer(m.Container)
+			m.Pod, m.Container = neededOfPod(m.Pod), neededOfContainer(m.Container)
 		case *api.UpdateContainerRequest:
-			m.Pod, m.Container = keepPod(m.Pod), keepContainer(m.Container)
+			m.Pod, m.Container = neededOfPod(m.Pod), neededOfContainer(m.Container)
 		case *api.StateChangeEvent:
-			m.Pod, m.Container = keepPod(m.Pod), keepContainer(m.Container)
+			m.Pod, m.Container = neededOfPod(m.Pod), neededOfContainer(m.Container)
 		}
 		return nil
 	})
@@ -46,8 +46,8 @@ func lean(ctx context.Context, read ttrpc.Unmarshaler, _ *ttrpc.UnaryServerInfo,
 // mostValue is longer, in bytes, than a value needs to be.
 const mostValue = 100
 
-// keepPod is what is needed of a sandbox.
-func keepPod(s *api.PodSandbox) *api.PodSandbox {
+// neededOfPod is what is needed of a sandbox.
+func neededOfPod(s *api.PodSandbox) *api.PodSandbox {
 	var keys []string
 	for key := range s.GetAnnotations() {
 		if strings.HasPrefix(key, want.Prefix) {
@@ -69,8 +69,8 @@ func keepPod(s *api.PodSandbox) *api.PodSandbox {
 		Annotations: annotations, Linux: &api.LinuxPodSandbox{CgroupParent: s.GetLinux().GetCgroupParent()}}
 }
 
-// keepContainer is what is needed of a container.
-func keepContainer(c *api.Container) *api.Container {
+// neededOfContainer is what is needed of a container.
+func neededOfContainer(c *api.Container) *api.Container {
 	kept := &api.Container{Id: c.GetId(), PodSandboxId: c.GetPodSandboxId(), Name: c.GetName(), State: c.GetState(),
 		Linux: &api.LinuxContainer{CgroupsPath: c.GetLinux().GetCgroupsPath(), Resources: &api.LinuxResources{}}}
 	if limit := c.GetLinux().GetResources().GetMemory().GetLimit(); limit != nil {

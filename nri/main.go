@@ -34,13 +34,13 @@ import (
 	"weir.dev/nri/want"
 )
 
-// How long after a lost connection the next one is tried: containerd needs seconds to restart.
+// reconnect is the time from a lost connection to the next attempt: containerd needs seconds to restart.
 const reconnect = time.Second
 
-// How long a runtime may take until it is asked by another connection.
+// patience is the time that a runtime may take until it is asked by another connection.
 const patience = time.Minute
 
-// How often is looked whether the module was loaded.
+// look is the time between two looks whether the module was loaded.
 const look = 2 * time.Second
 
 func main() {
@@ -84,7 +84,7 @@ func run() error {
 		if err != nil {
 			return err
 		}
-		server := http.Server{Handler: p.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
+		server := http.Server{Handler: p.httpHandler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
 		go func() { _ = server.Serve(listener) }()
 	}
 	pause := reconnect
@@ -96,13 +96,13 @@ func run() error {
 			node, err = takeNode(*socket)
 		}
 		if err == nil {
-			err = p.connect(ctx, *socket, *index)
+			err = p.serveConnection(ctx, *socket, *index)
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
 		if errors.Is(err, errLate) {
-			pause = min(2*pause, patience) // The runtime answers nobody else meanwhile.
+			pause = min(2*pause, patience) // The runtime answers no other plugin meanwhile.
 		} else {
 			pause = reconnect
 		}
@@ -132,16 +132,16 @@ func newConnection() connection {
 	return connection{make(chan error, 1), make(chan struct{}, 1)}
 }
 
-// end ends it. The first reason counts.
-func (c *connection) end(why error) {
+// endWith ends it. The first reason counts.
+func (c *connection) endWith(why error) {
 	select {
 	case c.ended <- why:
 	default:
 	}
 }
 
-// learnt says that the runtime has told what is alive.
-func (c *connection) learnt() {
+// markLearnt says that the runtime has told what is alive.
+func (c *connection) markLearnt() {
 	select {
 	case c.known <- struct{}{}:
 	default:
@@ -157,15 +157,15 @@ var errUnheard = fmt.Errorf("the runtime did not say within %s what is alive: a 
 var errUntold = fmt.Errorf("the runtime closed the connection before all live pods were counted: what it says of some four containers, "+
 	"mostly their environments, is more than the 4 MiB of a message, or %w", errLate)
 
-// connect serves one connection to the runtime until it ends.
-func (p *plugin) connect(ctx context.Context, socket, index string) error {
+// serveConnection serves one connection to the runtime until it ends.
+func (p *plugin) serveConnection(ctx context.Context, socket, index string) error {
 	link := newConnection()
 	p.mu.Lock()
 	p.connection = link
 	p.mu.Unlock()
 	s, err := stub.New(p, stub.WithPluginName("weir"), stub.WithPluginIdx(index), stub.WithSocketPath(socket),
-		stub.WithOnClose(func() { link.end(errClosed) }),
-		stub.WithTTRPCOptions(nil, []ttrpc.ServerOpt{ttrpc.WithUnaryServerInterceptor(lean)}))
+		stub.WithOnClose(func() { link.endWith(errClosed) }),
+		stub.WithTTRPCOptions(nil, []ttrpc.ServerOpt{ttrpc.WithUnaryServerInterceptor(readNeeded)}))
 	if err != nil {
 		return err
 	}
@@ -183,12 +183,12 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 		go func() { // Should it start after all: there must not be two of this plugin.
 			if <-started == nil {
 				s.Stop()
-				p.disconnected(link)
+				p.markDisconnected(link)
 			}
 		}()
 		return errUnheard
 	}
-	defer p.disconnected(link)
+	defer p.markDisconnected(link)
 	defer s.Stop()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -202,7 +202,7 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 			counted := p.partial
 			p.mu.Unlock()
 			if counted {
-				p.bring() // Those that live are known all the same.
+				p.reapplyAll() // Those that live are known all the same.
 			}
 			if errors.Is(err, errClosed) && unheard != nil && len(link.known) == 0 {
 				err = errUntold
@@ -210,11 +210,11 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 			return err
 		case <-link.known:
 			unheard = nil
-			p.bring()
+			p.reapplyAll()
 		case <-unheard:
 			return errUnheard
 		case <-ticker.C:
-			p.looked()
+			p.pollModule()
 		}
 	}
 }

@@ -77,12 +77,12 @@ func newPod(s *api.PodSandbox) *pod {
 }
 
 func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {
-	return &plugin{config: config, root: root, log: log, connection: newConnection(), module: root.Module(),
+	return &plugin{config: config, root: root, log: log, connection: newConnection(), module: root.ModuleID(),
 		live: map[string]*pod{}, waited: waitedForCPU}
 }
 
-// describe is a sandbox as the policy looks at it.
-func describe(s *api.PodSandbox) want.Pod {
+// describePod returns a sandbox as the policy looks at it.
+func describePod(s *api.PodSandbox) want.Pod {
 	return want.Pod{
 		Namespace:   s.GetNamespace(),
 		Name:        s.GetName(),
@@ -97,22 +97,22 @@ func pathOf(s *api.PodSandbox) string {
 
 // CreateContainer adds the knobs of a container to its specification, and writes its pod's.
 func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	if err := p.lock(ctx); err != nil {
+	if err := p.lockUnlessLate(ctx); err != nil {
 		return nil, nil, err
 	}
 	defer p.mu.Unlock()
-	p.succeed(s, c)
+	p.forgetPredecessors(s, c)
 	c.State = api.ContainerState_CONTAINER_CREATED
-	values, err := p.decide(s, c, limitOf(resources(c)))
+	values, err := p.decideValues(s, c, limitOf(resourcesOf(c)))
 	if errors.Is(err, errUnprotected) {
 		// The floor's file is the first that the module makes. Where it is, what failed will fail again.
-		if _, absent := p.root.Get(pathOf(s), knob.DirtyMin); absent != nil {
+		if _, absent := p.root.ReadKnob(pathOf(s), knob.DirtyMin); absent != nil {
 			return nil, nil, nil
 		}
 	}
 	if err != nil {
-		p.forget(p.live[s.GetId()], c.GetId())
-		return nil, nil, p.refuse(err)
+		p.forgetContainer(p.live[s.GetId()], c.GetId())
+		return nil, nil, p.countRefusal(err)
 	}
 	if len(values) == 0 {
 		return nil, nil, nil
@@ -121,50 +121,50 @@ func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	for k, value := range values {
 		a.AddLinuxUnified(k.File, k.Text(value))
 	}
-	p.give(s, c, values)
+	p.recordGiven(s, c, values)
 	return a, nil, nil
 }
 
 // StartContainer, which comes before the container's first process runs, gives knobs to one whose
-// creation the plugin was not asked about. The runtime asks whoever is connected then, and a plugin
-// that connects meanwhile learns only of containers that are complete.
+// creation the plugin was not asked about. The runtime asks the plugins that are connected then, and
+// one that connects meanwhile learns only of containers that are complete.
 func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.Container) error {
-	if err := p.lock(ctx); err != nil {
+	if err := p.lockUnlessLate(ctx); err != nil {
 		return err
 	}
 	defer p.mu.Unlock()
-	p.succeed(s, c)
+	p.forgetPredecessors(s, c)
 	c.State = api.ContainerState_CONTAINER_RUNNING
-	p.remember(s, c)
+	p.rememberContainer(s, c)
 	known := p.live[s.GetId()]
 	if known.wishes[c.GetId()] != nil {
 		return nil // The agent has it.
 	}
 	// What is counted after it is what the OCI runtime, too, may have written: an old wish, or nothing.
-	defer p.count(s, c, p.there())
-	// The answer may have come when the runtime had given it up: fill looks what there is.
+	defer p.countContainer(s, c, p.countingRule())
+	// The answer may have come when the runtime had given it up: fillUnset looks what there is.
 	values := known.given[c.GetId()]
 	if values == nil {
 		var err error
-		values, err = p.decide(s, c, limitOf(resources(c)))
+		values, err = p.decideValues(s, c, limitOf(resourcesOf(c)))
 		if errors.Is(err, errUnprotected) {
 			return nil
 		}
-		if err != nil && p.holds(s, c) {
+		if err != nil && p.hasGrantedFloors(s, c) {
 			return nil // It was allowed when it was created, by the plugin that ran then.
 		}
 		if err != nil {
-			return p.refuse(err)
+			return p.countRefusal(err)
 		}
 	}
-	if err := p.fill(s, c, values); err != nil {
-		p.lacks(known, c, err)
+	if err := p.fillUnset(s, c, values); err != nil {
+		p.markUnprotected(known, c, err)
 	}
 	return nil
 }
 
-// lacks notes that a knob of a container's, or of its pod's, could not be set. looked tries again.
-func (p *plugin) lacks(known *pod, c *api.Container, err error) {
+// markUnprotected notes that a knob of a container's, or of its pod's, could not be set. pollModule tries again.
+func (p *plugin) markUnprotected(known *pod, c *api.Container, err error) {
 	if !known.unprotected[c.GetId()] {
 		p.log.Error("a knob could not be set", "namespace", known.sandbox.GetNamespace(), "pod", known.sandbox.GetName(),
 			"container", c.GetName(), "error", err)
@@ -172,33 +172,33 @@ func (p *plugin) lacks(known *pod, c *api.Container, err error) {
 	known.unprotected[c.GetId()] = true
 }
 
-// holds says whether the cgroups of a container and of its pod have the floors, and the pod's the weight,
+// hasGrantedFloors says whether the cgroups of a container and of its pod have the floors, and the pod's the weight,
 // that are wished for and take leave.
-func (p *plugin) holds(s *api.PodSandbox, c *api.Container) bool {
-	r, err := p.wish(s, c, limitOf(resources(c)))
+func (p *plugin) hasGrantedFloors(s *api.PodSandbox, c *api.Container) bool {
+	r, err := p.wishOf(s, c, limitOf(resourcesOf(c)))
 	if err != nil || !r.OfPod.AsksFloor && !r.OfContainer.AsksFloor && !r.OfPod.AsksWeight {
 		return false
 	}
-	weight, err := p.root.Get(pathOf(s), knob.DirtyWeight)
-	return p.root.Floor(pathOf(s), 0) >= r.OfPod.Values.Floor() && p.root.Floor(cgroupOf(c), 0) >= r.OfContainer.Values.Floor() &&
+	weight, err := p.root.ReadKnob(pathOf(s), knob.DirtyWeight)
+	return p.root.FloorOr(pathOf(s), 0) >= r.OfPod.Values.Floor() && p.root.FloorOr(cgroupOf(c), 0) >= r.OfContainer.Values.Floor() &&
 		(!r.OfPod.AsksWeight || err == nil && weight == r.OfPod.Values[knob.DirtyWeight])
 }
 
-// get reads a knob of a container's; of a floor also what crun has set.
-func (p *plugin) get(at string, k *knob.Knob) (uint64, error) {
-	value, err := p.root.Get(at, k)
+// readKnob reads a knob of a container's; of a floor also what crun has set.
+func (p *plugin) readKnob(at string, k *knob.Knob) (uint64, error) {
+	value, err := p.root.ReadKnob(at, k)
 	if err == nil && k == knob.DirtyMin {
-		value = p.root.Floor(at, value)
+		value = p.root.FloorOr(at, value)
 	}
 	return value, err
 }
 
-// fill sets those knobs of a container that exists which hold what they hold until somebody writes
-// them. Others were set by the OCI runtime, or since then by the agent or the node's owner. It does
+// fillUnset sets those knobs of a container that exists which hold their default, as if never
+// written. Others were set by the OCI runtime, or since then by the agent or the node's owner. It does
 // not ask the runtime for it: a plugin's own request for an update deadlocks containerd if it meets
 // an event of a pod (containerd#13733), and runc refuses every update of a container whose
 // specification names a file that is not there.
-func (p *plugin) fill(s *api.PodSandbox, c *api.Container, values want.Values) error {
+func (p *plugin) fillUnset(s *api.PodSandbox, c *api.Container, values want.Values) error {
 	known := p.live[s.GetId()]
 	if len(values) == 0 {
 		delete(known.unprotected, c.GetId())
@@ -214,9 +214,9 @@ func (p *plugin) fill(s *api.PodSandbox, c *api.Container, values want.Values) e
 		if !ok {
 			continue
 		}
-		now, err := p.get(at, k)
+		now, err := p.readKnob(at, k)
 		if err == nil && now == k.Unset() && now != value {
-			err = p.root.Set(at, k, value)
+			err = p.root.WriteKnob(at, k, value)
 			set = true
 		}
 		if err != nil {
@@ -231,8 +231,8 @@ func (p *plugin) fill(s *api.PodSandbox, c *api.Container, values want.Values) e
 	return nil
 }
 
-// gone is the error of a file whose cgroup is removed, or whose module is unloaded.
-func gone(err error) bool {
+// isGone says whether an error is that of a file whose cgroup is removed, or whose module is unloaded.
+func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }
 
@@ -240,9 +240,9 @@ func cgroupOf(c *api.Container) string {
 	return cgroup.ContainerPath(c.GetLinux().GetCgroupsPath())
 }
 
-// lock takes the plugin's lock, unless the runtime has given up the request meanwhile: it then took
+// lockUnlessLate takes the plugin's lock, unless the runtime has given up the request meanwhile: it then took
 // the plugin for dead, and what it asked about goes on without knobs.
-func (p *plugin) lock(ctx context.Context) error {
+func (p *plugin) lockUnlessLate(ctx context.Context) error {
 	p.mu.Lock()
 	err := ctx.Err()
 	if err != nil {
@@ -251,14 +251,14 @@ func (p *plugin) lock(ctx context.Context) error {
 	return err
 }
 
-// give keeps what the runtime is told that a container has from now on.
-func (p *plugin) give(s *api.PodSandbox, c *api.Container, values want.Values) {
+// recordGiven keeps what the runtime is told that a container has from now on.
+func (p *plugin) recordGiven(s *api.PodSandbox, c *api.Container, values want.Values) {
 	p.counts.adjusted++
 	p.live[s.GetId()].given[c.GetId()] = values
 }
 
-// resources are a container's, to read and to write.
-func resources(c *api.Container) *api.LinuxResources {
+// resourcesOf returns the resources of a container, to read and to write.
+func resourcesOf(c *api.Container) *api.LinuxResources {
 	if c.Linux == nil {
 		c.Linux = &api.LinuxContainer{}
 	}
@@ -271,116 +271,116 @@ func resources(c *api.Container) *api.LinuxResources {
 // errUnprotected is that a container goes without what is wished for, which was noted.
 var errUnprotected = errors.New("not all knobs could be set")
 
-// decide says what a container is to have now, and brings its pod's cgroup there. Both count from
+// decideValues says what a container is to have now, and brings its pod's cgroup there. Both count from
 // then on.
-func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
-	p.remember(s, c)
+func (p *plugin) decideValues(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
+	p.rememberContainer(s, c)
 	known := p.live[s.GetId()]
-	if !p.config.Anything(describe(s), c.GetName()) {
+	if !p.config.WantsAnything(describePod(s), c.GetName()) {
 		for _, key := range []string{own, c.GetId()} { // A default may have been taken back.
 			delete(known.times, key)
 		}
 		if known.wishes[own] != nil || known.wishes[c.GetId()] != nil {
 			delete(known.wishes, own)
 			delete(known.wishes, c.GetId())
-			p.count(s, c, byFile)
+			p.countContainer(s, c, byFile)
 		}
 		return nil, nil
 	}
-	// p.module stays: a module that is new is for looked to find.
-	if p.stock == "" && p.root.Module() == 0 {
-		p.unprotected(known, c)
+	// p.module stays: a module that is new is for pollModule to find.
+	if p.stock == "" && p.root.ModuleID() == 0 {
+		p.markWithoutModule(known, c)
 		return nil, errUnprotected
 	}
-	values, err := p.grant(s, c, limit)
+	values, err := p.grantWish(s, c, limit)
 	if err == nil {
 		return values, nil
 	}
-	p.count(s, c, p.there()) // Of the pod's files some may be written, now or before.
+	p.countContainer(s, c, p.countingRule()) // Of the pod's files some may be written, now or before.
 	if errors.Is(err, errUnprotected) {
-		if p.root.Module() == 0 { // Unloaded in this moment.
-			p.unprotected(known, c)
+		if p.root.ModuleID() == 0 { // Unloaded in this moment.
+			p.markWithoutModule(known, c)
 		} else {
-			p.lacks(known, c, err)
+			p.markUnprotected(known, c, err)
 		}
 	}
 	return nil, fmt.Errorf("weir: pod %s/%s, container %s: %w", s.GetNamespace(), s.GetName(), c.GetName(), err)
 }
 
-// refuse is what the runtime is told, which ends what it was about to do. What runs already is not
-// refused anything: looked at again, with each connection, it would count each time.
-func (p *plugin) refuse(why error) error {
+// countRefusal counts and returns an error that the runtime is told, which ends what it was about to do.
+// What runs already is not refused anything: looked at again, with each connection, it would count each time.
+func (p *plugin) countRefusal(why error) error {
 	p.counts.refused++
 	p.log.Warn("refused", "reason", why)
 	return why
 }
 
-// wish is what a container and its pod ask for, or are to have by default.
-func (p *plugin) wish(s *api.PodSandbox, c *api.Container, limit uint64) (want.Request, error) {
+// wishOf returns what a container and its pod ask for, or are to have by default.
+func (p *plugin) wishOf(s *api.PodSandbox, c *api.Container, limit uint64) (want.Request, error) {
 	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()}
 	var err error
 	if r.OfPod, err = p.wishOfPod(s); err != nil {
 		return r, err
 	}
-	r.OfContainer, err = p.config.ForContainer(describe(s), c.GetName(), func() (uint64, error) { return limit, nil })
+	r.OfContainer, err = p.config.ForContainer(describePod(s), c.GetName(), func() (uint64, error) { return limit, nil })
 	return r, err
 }
 
 // wishOfPod is what a pod asks for, or is to have by default, for its own cgroup.
 func (p *plugin) wishOfPod(s *api.PodSandbox) (want.Wanted, error) {
-	return p.config.ForPod(describe(s), func() (uint64, error) {
+	return p.config.ForPod(describePod(s), func() (uint64, error) {
 		limit, err := p.root.MemoryLimit(pathOf(s))
 		p.live[s.GetId()].limit = &limit
 		return limit, err
 	})
 }
 
-func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
-	r, err := p.wish(s, c, limit)
+func (p *plugin) grantWish(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
+	r, err := p.wishOf(s, c, limit)
 	if err != nil {
 		return nil, err
 	}
 	values := r.OfContainer.Values
 	r.OfContainer.Values = p.withFloor(values, cgroupOf(c))
-	if err = p.allot(s, r); err != nil || p.stock != "" {
+	if err = p.reserveAndApply(s, r); err != nil || p.stock != "" {
 		return nil, err
 	}
 	return values, nil
 }
 
-// allot counts what is wished for, if it is allowed, and gives a pod's cgroup its part, or the agent all.
-func (p *plugin) allot(s *api.PodSandbox, r want.Request) error {
-	d, at, known := describe(s), pathOf(s), p.live[s.GetId()]
+// reserveAndApply counts what is wished for, if it is allowed, and gives a pod's cgroup its part, or the agent all.
+func (p *plugin) reserveAndApply(s *api.PodSandbox, r want.Request) error {
+	d, at, known := describePod(s), pathOf(s), p.live[s.GetId()]
 	r.OfPod.Values = p.withFloor(r.OfPod.Values, at)
-	if err := p.budget.Allows(p.config, d, r); err != nil {
+	if err := p.budget.CheckAllowed(p.config, d, r); err != nil {
 		return err
 	}
 	if len(r.OfPod.Values)+len(r.OfPod.Times) > 0 && at == "" {
 		return fmt.Errorf("the runtime names no cgroup for the pod, so it cannot have what %spod.* asks for", want.Prefix)
 	}
-	if err := p.noteTimes(known, r); err != nil {
+	if err := p.recordTimes(known, r); err != nil {
 		return err
 	}
 	if p.stock != "" {
-		p.budget.Note(d, r)
-		p.note(known, r)
+		p.budget.Record(d, r)
+		p.recordWishes(known, r)
 		return nil
 	}
 	for _, k := range knob.All {
 		if value, ok := r.OfPod.Values[k]; ok {
-			if err := p.root.Set(at, k, value); err != nil {
+			if err := p.root.WriteKnob(at, k, value); err != nil {
 				return fmt.Errorf("%w: for the pod's cgroup: %w", errUnprotected, err)
 			}
 		}
 	}
-	p.budget.Note(d, r)
+	p.budget.Record(d, r)
 	known.given[own] = r.OfPod.Values
 	return nil
 }
 
 // withFloor adds the floor that a cgroup has: one that is not wished for any more is still there.
 func (p *plugin) withFloor(values want.Values, at string) want.Values {
-	floor := p.root.Floor(at, 0)
+	floor := p.root.FloorOr(at, 0)
 	if _, wished := values[knob.DirtyMin]; wished || floor == 0 {
 		return values
 	}
@@ -389,7 +389,7 @@ func (p *plugin) withFloor(values want.Values, at string) want.Values {
 	return values
 }
 
-func (p *plugin) remember(s *api.PodSandbox, c *api.Container) {
+func (p *plugin) rememberContainer(s *api.PodSandbox, c *api.Container) {
 	known := p.live[s.GetId()]
 	if known == nil {
 		known = newPod(s)
@@ -398,12 +398,12 @@ func (p *plugin) remember(s *api.PodSandbox, c *api.Container) {
 	known.sandbox = s
 	known.containers[c.GetId()] = c
 	if len(known.containers) == 1 {
-		p.bury() // The sandbox that it had before.
+		p.forgetDeadPods() // The sandbox that it had before.
 	}
 }
 
-// unprotected notes that a container is without what its pod wishes for, as there is no module.
-func (p *plugin) unprotected(known *pod, c *api.Container) {
+// markWithoutModule notes that a container is without what its pod wishes for, as there is no module.
+func (p *plugin) markWithoutModule(known *pod, c *api.Container) {
 	if !known.warned {
 		p.log.Warn("unprotected: the module is not loaded, annotations and defaults are ignored",
 			"namespace", known.sandbox.GetNamespace(), "pod", known.sandbox.GetName())

@@ -142,10 +142,10 @@ func (n *node) connect(p *plugin) func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
-		_ = p.connect(ctx, n.socket(), "50")
+		_ = p.serveConnection(ctx, n.socket(), "50")
 		close(done)
 	}()
-	n.soon("synchronized", func() bool { return strings.Contains(p.metrics(), "weir_nri_connected 1") })
+	n.soon("synchronized", func() bool { return strings.Contains(p.metricsText(), "weir_nri_connected 1") })
 	// It has answered; the runtime asks it only when it has the answer.
 	n.runtime.BlockPluginSync().Unblock()
 	return func() { stop(); <-done }
@@ -256,12 +256,12 @@ func TestCreateAndUpdate(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "weir: pod db/p, container b: the pod's floors (dirty-min) would be 5242880 bytes") {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n") {
+		t.Error(p.metricsText())
 	}
 	n.stopped(s)
-	if strings.Contains(p.metrics(), "weir_nri_floors_bytes{") {
-		t.Error(p.metrics())
+	if strings.Contains(p.metricsText(), "weir_nri_floors_bytes{") {
+		t.Error(p.metricsText())
 	}
 }
 
@@ -277,8 +277,8 @@ func TestRestartKeepsTheBudget(t *testing.T) {
 	defer stop()
 	n.counted(p)
 	// Both together are more than is allowed: the one that has its floor keeps it.
-	if n.file("late/memory.dirty_min") != "0" || !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
-		t.Error(n.file("late/memory.dirty_min"), p.metrics())
+	if n.file("late/memory.dirty_min") != "0" || !strings.Contains(p.metricsText(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
+		t.Error(n.file("late/memory.dirty_min"), p.metricsText())
 	}
 	if _, err := n.create(sandbox("dirty-min", "2M"), container("b", 0)); err == nil {
 		t.Error("a floor beyond the budget is given")
@@ -293,8 +293,8 @@ func TestModuleComesAndGoes(t *testing.T) {
 	if err != nil || len(got) != 0 {
 		t.Fatalf("%v, %v", got, err)
 	}
-	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 1\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_unprotected_pods 1\n") {
+		t.Error(p.metricsText())
 	}
 	for range 2 {
 		n.load()
@@ -303,8 +303,8 @@ func TestModuleComesAndGoes(t *testing.T) {
 			t.Errorf("the pod has %s", got)
 		}
 	}
-	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 0\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_unprotected_pods 0\n") {
+		t.Error(p.metricsText())
 	}
 }
 
@@ -320,14 +320,14 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	if floor, ceiling := n.file("late/memory.dirty_min"), n.file("late/memory.dirty_bytes"); floor != "1048576" || ceiling != "2097152" {
 		t.Error(floor, ceiling)
 	}
-	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n") {
+		t.Error(p.metricsText())
 	}
 	if err := n.start(sandbox("dirty-min", "4M"), container("b", 0)); err == nil || !strings.Contains(err.Error(), "would be 5242880 bytes") {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(p.metrics(), "weir_nri_adjusted_total 1\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_adjusted_total 1\n") {
+		t.Error(p.metricsText())
 	}
 	// What the runtime, or another program, has set by then stays.
 	c := container("a", 4<<20)
@@ -444,8 +444,8 @@ func TestPodWithoutContainers(t *testing.T) {
 	n.pods = []*api.PodSandbox{sandbox("pod.dirty-min", "64K")}
 	p, stop := n.plug(allowed)
 	defer stop()
-	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 65536\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_floors_bytes{namespace=\"db\"} 65536\n") {
+		t.Error(p.metricsText())
 	}
 }
 
@@ -461,7 +461,7 @@ func TestRunningBesideItsFirstAttempt(t *testing.T) {
 	defer stop()
 	n.soon("it has its floor", func() bool { return n.file("a/memory.dirty_min") == "1048576" })
 	n.soon("which counts once", func() bool {
-		return strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n")
+		return strings.Contains(p.metricsText(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n")
 	})
 }
 
@@ -520,14 +520,14 @@ func TestGivenUp(t *testing.T) {
 	if _, _, err := p.CreateContainer(ctx, sandbox("dirty-min", "1M"), container("a", 0)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if strings.Contains(p.metrics(), "weir_nri_floors_bytes{") {
-		t.Error(p.metrics())
+	if strings.Contains(p.metricsText(), "weir_nri_floors_bytes{") {
+		t.Error(p.metricsText())
 	}
 }
 
 // metric is the value of a line of the metrics; "" if there is none.
 func metric(p *plugin, name string) string {
-	_, after, _ := strings.Cut(p.metrics(), "\n"+name+" ")
+	_, after, _ := strings.Cut(p.metricsText(), "\n"+name+" ")
 	value, _, _ := strings.Cut(after, "\n")
 	return value
 }
@@ -589,12 +589,12 @@ func TestUnprotectedBesideAnother(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 1\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_unprotected_pods 1\n") {
+		t.Error(p.metricsText())
 	}
 	n.end(s, lacks)
-	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 0\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_unprotected_pods 0\n") {
+		t.Error(p.metricsText())
 	}
 }
 
@@ -653,8 +653,8 @@ func TestTooLateToBeAsked(t *testing.T) {
 	n := newNode(t)
 	p := newPlugin(&want.Config{}, cgroup.Root(n.dir), slog.New(slog.DiscardHandler))
 	ended := make(chan error)
-	go func() { ended <- p.connect(context.Background(), n.socket(), "50") }()
-	n.soon("synchronized", func() bool { return strings.Contains(p.metrics(), "weir_nri_connected 1") })
+	go func() { ended <- p.serveConnection(context.Background(), n.socket(), "50") }()
+	n.soon("synchronized", func() bool { return strings.Contains(p.metricsText(), "weir_nri_connected 1") })
 	if _, err := p.Synchronize(hurried{context.Background()}, nil, nil); !errors.Is(err, errLate) {
 		t.Error(err)
 	}
@@ -666,8 +666,8 @@ func TestTooLateToBeAsked(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it stays connected")
 	}
-	if !strings.Contains(p.metrics(), "weir_nri_connected 0\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_connected 0\n") {
+		t.Error(p.metricsText())
 	}
 }
 

@@ -20,9 +20,9 @@ func (p *plugin) Configure(context.Context, string, string, string) (api.EventMa
 	return 0, nil
 }
 
-// unread is how long a question that came after Configure has lain there at most. Threads wait for a
+// timeUnread is how long a question that came after Configure has lain there at most. Threads wait for a
 // CPU side by side, so that their sum may be longer than all of it took.
-func (p *plugin) unread() time.Duration {
+func (p *plugin) timeUnread() time.Duration {
 	waited := p.waited()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,29 +25,29 @@ import (
 // own is the key of what a pod's own cgroup is to have, or has, among those of its containers.
 const own = ""
 
-// note keeps what a pod and a container of it, if one is named, are to have, and writes all of it down.
-func (p *plugin) note(known *pod, r want.Request) {
+// recordWishes keeps what a pod and a container of it, if one is named, are to have, and writes all of it down.
+func (p *plugin) recordWishes(known *pod, r want.Request) {
 	known.wishes[r.Container] = r.OfContainer.Values
 	known.wishes[own] = r.OfPod.Values // Where no container is named, it has the same key.
 	if !p.partial {
 		p.counts.adjusted++
 	}
-	p.rules()
+	p.updateRules()
 }
 
-// file is where rules for the agent are written down; empty if no agent reads one.
-func (p *plugin) file() string {
+// rulesFile is where rules for the agent are written down; empty if no agent reads one.
+func (p *plugin) rulesFile() string {
 	if p.stock != "" {
 		return p.stock
 	}
 	return p.times
 }
 
-// noteTimes keeps what of it is in time.
-func (p *plugin) noteTimes(known *pod, r want.Request) error {
+// recordTimes keeps what of it is in time.
+func (p *plugin) recordTimes(known *pod, r want.Request) error {
 	for _, times := range []want.Times{r.OfContainer.Times, r.OfPod.Times} {
 		for k, time := range times {
-			if p.file() == "" {
+			if p.rulesFile() == "" {
 				return fmt.Errorf("%s of %s: the agent follows what disks write in a time, and weir-nri runs without one here: give both the same file (weir-nri -times, weir agent --pods)",
 					k.File, time)
 			}
@@ -63,7 +63,7 @@ func (p *plugin) noteTimes(known *pod, r want.Request) error {
 		known.times[own] = r.OfPod.Times
 	}
 	if p.stock == "" && (had || len(known.times) > 0) {
-		p.rules()
+		p.updateRules()
 	}
 	return nil
 }
@@ -79,13 +79,13 @@ type rule struct {
 	times  want.Times
 }
 
-// kept reads, by cgroup, the rules that were written down before this process began.
-func (p *plugin) kept() map[string]rule {
+// readRules reads, by cgroup, the rules that were written down before this process began.
+func (p *plugin) readRules() map[string]rule {
 	rules := map[string]rule{}
-	if p.file() == "" {
+	if p.rulesFile() == "" {
 		return rules
 	}
-	text, err := os.ReadFile(p.file())
+	text, err := os.ReadFile(p.rulesFile())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.log.Error("what the agent keeps is not known", "error", err)
 	}
@@ -93,7 +93,7 @@ func (p *plugin) kept() map[string]rule {
 		kept := rule{values: want.Values{}, times: want.Times{}}
 		for _, pair := range knobInRule.FindAllStringSubmatch(line[2], -1) {
 			for _, k := range knob.All {
-				setting, err := k.Set(pair[2])
+				setting, err := k.ParseSetting(pair[2])
 				if k.File != pair[1] || err != nil {
 					continue
 				}
@@ -109,14 +109,14 @@ func (p *plugin) kept() map[string]rule {
 	return rules
 }
 
-// below is the cgroup of a container, from its pod's: the runtime puts its name before the
+// belowPod returns the cgroup of a container, from its pod's: the runtime puts its name before the
 // container's id and `.scope` behind.
-func below(container string) string { return "/*" + container + "*" }
+func belowPod(container string) string { return "/*" + container + "*" }
 
-// rules writes down what the agent is to keep. A pod starts, and counts as unprotected, while that
-// fails: looked tries again.
-func (p *plugin) rules() {
-	if p.file() == "" || p.partial {
+// updateRules writes down what the agent is to keep. A pod starts, and counts as unprotected, while that
+// fails: pollModule tries again.
+func (p *plugin) updateRules() {
+	if p.rulesFile() == "" || p.partial {
 		return
 	}
 	err := p.writeRules()
@@ -144,23 +144,23 @@ func (p *plugin) writeRules() error {
 			}
 			cgroup := at
 			if container != own {
-				cgroup += below(container)
+				cgroup += belowPod(container)
 			}
-			fmt.Fprintf(&text, "[[rule]]\ncgroup = %q\nset = { %s }\n", cgroup, set(values, times))
+			fmt.Fprintf(&text, "[[rule]]\ncgroup = %q\nset = { %s }\n", cgroup, formatSet(values, times))
 		}
 	}
-	aside := p.file() + ".new"
-	if err := os.MkdirAll(filepath.Dir(p.file()), 0o755); err != nil {
+	aside := p.rulesFile() + ".new"
+	if err := os.MkdirAll(filepath.Dir(p.rulesFile()), 0o755); err != nil {
 		return err
 	}
 	if err := os.WriteFile(aside, []byte(text.String()), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(aside, p.file())
+	return os.Rename(aside, p.rulesFile())
 }
 
-// set is a table of a policy file.
-func set(values want.Values, times want.Times) string {
+// formatSet writes values and times as a table of a policy file.
+func formatSet(values want.Values, times want.Times) string {
 	var each []string
 	for _, k := range knob.All {
 		if time, ok := times[k]; ok {

@@ -63,8 +63,8 @@ func TestStock(t *testing.T) {
 	if _, err = n.create(sandbox("dirty-min", "4M"), container("b", 0)); err == nil {
 		t.Error("the namespace's floors would be 5M")
 	}
-	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 0\n") {
-		t.Error(p.metrics())
+	if !strings.Contains(p.metricsText(), "weir_nri_unprotected_pods 0\n") {
+		t.Error(p.metricsText())
 	}
 	n.stopped(s)
 	n.soon("the pod is gone", func() bool { return says() == "" })
@@ -98,8 +98,8 @@ func TestStockBudget(t *testing.T) {
 	if err := n.start(s, c); err != nil {
 		t.Error(err)
 	}
-	if got := floors(p); got != "3145728" || !strings.Contains(p.metrics(), "weir_nri_adjusted_total 1\n") {
-		t.Error(got, p.metrics())
+	if got := floors(p); got != "3145728" || !strings.Contains(p.metricsText(), "weir_nri_adjusted_total 1\n") {
+		t.Error(got, p.metricsText())
 	}
 }
 
@@ -258,7 +258,7 @@ func TestStockPodIsResized(t *testing.T) {
 		t.Fatal(err, floors(p))
 	}
 	n.write("memory.max", "4194304")
-	p.looked()
+	p.pollModule()
 	if text, err := os.ReadFile(file); err != nil || floors(p) != "1048576" || !strings.Contains(string(text), `"memory.dirty_min" = "1048576"`) {
 		t.Errorf("%v, %s count, %s", err, floors(p), text)
 	}
@@ -336,7 +336,7 @@ func TestStockTooLate(t *testing.T) {
 	file := filepath.Join(n.dir, "pods.toml")
 	p := n.plugin(allowed, file)
 	ended := make(chan error)
-	go func() { ended <- p.connect(context.Background(), n.socket(), "50") }()
+	go func() { ended <- p.serveConnection(context.Background(), n.socket(), "50") }()
 	n.counted(p)
 	s, c := another("a", "dirty-min", "3M")
 	if _, err := p.Synchronize(hurried{context.Background()}, []*api.PodSandbox{s}, []*api.Container{c}); !errors.Is(err, errLate) {

@@ -29,21 +29,21 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	// Some of it is for the way of the answer.
 	latest := deadline.Add(-time.Until(deadline) / 4)
 	// The deadline counts from where the question was read, at the runtime from where it was asked.
-	latest = latest.Add(-p.unread())
+	latest = latest.Add(-p.timeUnread())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			p.connection.end(errLate)
+			p.connection.endWith(errLate)
 		}
 		return nil, err
 	}
-	was, rules := p.live, p.kept()
+	was, rules := p.live, p.readRules()
 	p.live = map[string]*pod{}
 	p.budget = want.Budget{}
 	for _, s := range pods {
 		known := newPod(s)
-		known.inherit(was[s.GetId()], own, rules[pathOf(s)])
+		known.inheritFrom(was[s.GetId()], own, rules[pathOf(s)])
 		p.live[s.GetId()] = known
 		p.countPod(known, byFileOrGiven)
 	}
@@ -51,8 +51,8 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	for id, before := range was {
 		if p.live[id] == nil && p.root.Exists(pathOf(before.sandbox)) {
 			known := newPod(before.sandbox)
-			known.inherit(before, own, rules[pathOf(before.sandbox)])
-			if p.reserved(known, own, pathOf(before.sandbox), byFileOrGiven).Floor() > 0 {
+			known.inheritFrom(before, own, rules[pathOf(before.sandbox)])
+			if p.reservedBy(known, own, pathOf(before.sandbox), byFileOrGiven).Floor() > 0 {
 				p.live[id] = known
 				p.countPod(known, byFileOrGiven)
 			}
@@ -64,72 +64,72 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	})
 	for _, c := range containers {
 		known := p.live[c.GetPodSandboxId()]
-		if known == nil || known.has(c.GetName()) || c.GetState() == api.ContainerState_CONTAINER_STOPPED {
+		if known == nil || known.hasContainer(c.GetName()) || c.GetState() == api.ContainerState_CONTAINER_STOPPED {
 			continue
 		}
 		known.containers[c.GetId()] = c
-		known.inherit(was[c.GetPodSandboxId()], c.GetId(), rules[pathOf(known.sandbox)+below(c.GetId())])
-		p.count(known.sandbox, c, byFileOrGiven)
+		known.inheritFrom(was[c.GetPodSandboxId()], c.GetId(), rules[pathOf(known.sandbox)+belowPod(c.GetId())])
+		p.countContainer(known.sandbox, c, byFileOrGiven)
 	}
-	p.module = p.root.Module()
+	p.module = p.root.ModuleID()
 	p.partial = true
 	p.log.Info("synchronized", "pods", len(pods), "containers", len(containers), "module", p.module != 0)
 	if hurry && time.Now().After(latest) {
-		p.connection.end(errLate)
+		p.connection.endWith(errLate)
 		return nil, errLate
 	}
 	p.synced = true
-	p.connection.learnt()
+	p.connection.markLearnt()
 	return nil, nil
 }
 
-// looked notices that the module was loaded, or loaded again, which begins with no knob set: live
+// pollModule notices that the module was loaded, or loaded again, which begins with no knob set: live
 // containers get theirs, and those that lack some once more, as the module makes its files one after
 // the other. And that a pod has gone: a runtime that was restarted does not say so of those it had
 // before.
-func (p *plugin) looked() {
+func (p *plugin) pollModule() {
 	p.mu.Lock()
-	p.bury()
+	p.forgetDeadPods()
 	was := p.module
 	if p.synced { // Before that it is Synchronize that looks.
-		p.module = p.root.Module()
+		p.module = p.root.ModuleID()
 	}
 	loaded := p.module != was && p.module != 0
 	p.partial = p.partial || loaded
 	for _, known := range p.live {
 		for _, c := range known.containers {
-			if p.stock == "" && p.module == 0 && was != 0 && p.config.Anything(describe(known.sandbox), c.GetName()) {
-				p.unprotected(known, c)
+			if p.stock == "" && p.module == 0 && was != 0 && p.config.WantsAnything(describePod(known.sandbox), c.GetName()) {
+				p.markWithoutModule(known, c)
 			}
 		}
 		known.warned = known.warned && p.module == 0
 	}
 	if p.unwritten {
-		p.rules()
+		p.updateRules()
 	}
 	if p.synced && !loaded && (p.stock != "" || p.module != 0) {
-		p.resized()
-		p.halfUpdated()
+		p.reapplyShares()
+		p.checkHalfUpdated()
 	}
 	var lack []alive
 	if p.synced && p.module != 0 {
-		lack = p.alive(func(known *pod, container string) bool { return known.unprotected[container] })
+		lack = p.pickAlive(func(known *pod, container string) bool { return known.unprotected[container] })
 	}
 	p.mu.Unlock()
 	if loaded {
 		p.log.Info("the module was loaded: live pods get their knobs")
-		p.bring()
+		p.reapplyAll()
 		return
 	}
 	for _, a := range lack {
-		p.look(a)
+		p.reapplyTo(a)
 	}
 }
 
-// resized computes anew the shares of pods whose own memory limit has changed. NRI tells of that of
+// reapplyShares computes anew the shares of pods whose own memory limit has changed. NRI tells of that of
 // containers alone, and kubelet shrinks a pod after them. The containers it leaves: their owner may have
 // set other knobs since, and one that is refused has no say in what is for the pod.
-func (p *plugin) resized() {
+func (p *plugin) reapplyShares() {
 	for _, known := range p.live {
 		if known.limit == nil || len(known.containers) == 0 {
 			continue
@@ -142,11 +142,11 @@ func (p *plugin) resized() {
 		r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId()}
 		// It keeps the new limit, also for what is refused: once is enough.
 		if r.OfPod, err = p.wishOfPod(s); err == nil {
-			err = p.allot(s, r)
+			err = p.reserveAndApply(s, r)
 		}
 		if errors.Is(err, errUnprotected) {
 			for _, c := range known.containers {
-				p.lacks(known, c, err) // looked tries again for one of them.
+				p.markUnprotected(known, c, err) // pollModule tries again for one of them.
 				break
 			}
 		} else if err != nil {
@@ -156,11 +156,11 @@ func (p *plugin) resized() {
 	}
 }
 
-// bring sees to it that every live container has its knobs. Between two of them the runtime gets its
+// reapplyAll sees to it that every live container has its knobs. Between two of them the runtime gets its
 // answers.
-func (p *plugin) bring() {
+func (p *plugin) reapplyAll() {
 	p.mu.Lock()
-	p.bury()
+	p.forgetDeadPods()
 	for _, known := range p.live {
 		if len(known.containers) > 0 {
 			continue
@@ -175,21 +175,21 @@ func (p *plugin) bring() {
 		}
 		p.countPod(known, byFileOrGiven)
 	}
-	all := p.alive(func(*pod, string) bool { return true })
+	all := p.pickAlive(func(*pod, string) bool { return true })
 	p.mu.Unlock()
 	for _, a := range all {
-		p.look(a)
+		p.reapplyTo(a)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.partial = false
 	for _, known := range p.live {
 		for _, c := range known.containers { // What was refused may have lost what it was given.
-			p.count(known.sandbox, c, byFile)
+			p.countContainer(known.sandbox, c, byFile)
 		}
 	}
 	// Also where no pod wishes for anything: the agent is not to keep what was before.
-	p.rules()
+	p.updateRules()
 }
 
 // alive is a container and its sandbox.
@@ -198,10 +198,10 @@ type alive struct {
 	created            bool
 }
 
-// alive are the containers that a function picks, those first that are not started yet, and were
+// pickAlive returns the containers that a function picks, those first that are not started yet, and were
 // allowed what they are to have. It is one order for the same pods: which of them fit into a budget
 // must not depend on chance.
-func (p *plugin) alive(picks func(known *pod, container string) bool) []alive {
+func (p *plugin) pickAlive(picks func(known *pod, container string) bool) []alive {
 	var all []alive
 	for sandbox, known := range p.live {
 		for container, c := range known.containers {
@@ -212,15 +212,15 @@ func (p *plugin) alive(picks func(known *pod, container string) bool) []alive {
 	}
 	slices.SortFunc(all, func(a, b alive) int {
 		if a.created != b.created {
-			return cmp.Compare(number(b.created), number(a.created))
+			return cmp.Compare(boolAsNumber(b.created), boolAsNumber(a.created))
 		}
 		return cmp.Compare(a.container, b.container)
 	})
 	return all
 }
 
-// look sees to one container's knobs, if it is still alive.
-func (p *plugin) look(a alive) {
+// reapplyTo sees to one container's knobs, if it is still alive.
+func (p *plugin) reapplyTo(a alive) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.live[a.sandbox]
@@ -228,7 +228,7 @@ func (p *plugin) look(a alive) {
 		return
 	}
 	c := known.containers[a.container]
-	values, err := p.decide(known.sandbox, c, limitOf(resources(c)))
+	values, err := p.decideValues(known.sandbox, c, limitOf(resourcesOf(c)))
 	if errors.Is(err, errUnprotected) {
 		return
 	}
@@ -241,13 +241,13 @@ func (p *plugin) look(a alive) {
 	if p.stock != "" {
 		return // It is for the agent to set.
 	}
-	if err = p.fill(known.sandbox, c, values); gone(err) && c.GetState() == api.ContainerState_CONTAINER_CREATED {
+	if err = p.fillUnset(known.sandbox, c, values); isGone(err) && c.GetState() == api.ContainerState_CONTAINER_CREATED {
 		// It has no cgroup before it starts. What it was allowed it will have then.
 		known.given[a.container] = values
 	} else if err != nil {
-		p.lacks(known, c, err)
+		p.markUnprotected(known, c, err)
 	}
-	p.count(known.sandbox, c, byFile)
+	p.countContainer(known.sandbox, c, byFile)
 }
 
 // byFile and byFileOrGiven say what a container reserves, from the floor that its file holds and the
@@ -255,45 +255,45 @@ func (p *plugin) look(a alive) {
 func byFile(file, _ uint64) uint64            { return file }
 func byFileOrGiven(file, given uint64) uint64 { return max(file, given) }
 
-// there is how a cgroup counts that was not looked at just now. A module that was loaded anew knows of no
+// countingRule returns how a cgroup counts that was not looked at just now. A module that was loaded anew knows of no
 // floor until all were looked at, and what one is to get back is not free.
-func (p *plugin) there() func(file, given uint64) uint64 {
+func (p *plugin) countingRule() func(file, given uint64) uint64 {
 	if p.partial {
 		return byFileOrGiven
 	}
 	return byFile
 }
 
-// count notes what a live container and its pod reserve. Where there is no file, yet, it is what they
+// countContainer notes what a live container and its pod reserve. Where there is no file, yet, it is what they
 // were given. On a node without the module it is what the agent was told.
-func (p *plugin) count(s *api.PodSandbox, c *api.Container, which func(file, given uint64) uint64) {
+func (p *plugin) countContainer(s *api.PodSandbox, c *api.Container, which func(file, given uint64) uint64) {
 	known := p.live[s.GetId()]
 	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()}
-	r.OfPod.Values = p.reserved(known, own, pathOf(s), which)
-	r.OfContainer.Values = p.reserved(known, c.GetId(), cgroupOf(c), which)
-	p.budget.Note(describe(s), r)
+	r.OfPod.Values = p.reservedBy(known, own, pathOf(s), which)
+	r.OfContainer.Values = p.reservedBy(known, c.GetId(), cgroupOf(c), which)
+	p.budget.Record(describePod(s), r)
 }
 
 // countPod notes what a pod's own cgroup reserves, for one without a live container.
 func (p *plugin) countPod(known *pod, which func(file, given uint64) uint64) {
 	s := known.sandbox
 	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId()}
-	r.OfPod.Values = p.reserved(known, own, pathOf(s), which)
-	p.budget.Note(describe(s), r)
+	r.OfPod.Values = p.reservedBy(known, own, pathOf(s), which)
+	p.budget.Record(describePod(s), r)
 }
 
-// reserved is what a cgroup of a pod's reserves: a container's, or as `own` the pod's.
-func (p *plugin) reserved(known *pod, key, at string, which func(file, given uint64) uint64) want.Values {
+// reservedBy returns what a cgroup of a pod's reserves: a container's, or as `own` the pod's.
+func (p *plugin) reservedBy(known *pod, key, at string, which func(file, given uint64) uint64) want.Values {
 	if p.stock != "" {
 		return known.wishes[key]
 	}
 	given := known.given[key].Floor()
-	return want.Values{knob.DirtyMin: which(p.root.Floor(at, given), given)}
+	return want.Values{knob.DirtyMin: which(p.root.FloorOr(at, given), given)}
 }
 
-// inherit takes over what was known of a container before, or as `own` of the pod; and the rule that
+// inheritFrom takes over what was known of a container before, or as `own` of the pod; and the rule that
 // the agent has for it.
-func (known *pod) inherit(before *pod, key string, kept rule) {
+func (known *pod) inheritFrom(before *pod, key string, kept rule) {
 	if len(kept.values) > 0 {
 		known.wishes[key] = kept.values
 	}
@@ -321,8 +321,8 @@ func (known *pod) inherit(before *pod, key string, kept rule) {
 	}
 }
 
-// has says whether a container of that name is known.
-func (known *pod) has(name string) bool {
+// hasContainer says whether a container of that name is known.
+func (known *pod) hasContainer(name string) bool {
 	for _, c := range known.containers {
 		if c.GetName() == name {
 			return true

@@ -63,7 +63,7 @@ func TestClosedBeforeAllWasCounted(t *testing.T) {
 		}
 		return 0
 	}
-	if err := p.connect(context.Background(), n.socket(), "50"); !errors.Is(err, errLate) || !strings.Contains(err.Error(), "4 MiB") {
+	if err := p.serveConnection(context.Background(), n.socket(), "50"); !errors.Is(err, errLate) || !strings.Contains(err.Error(), "4 MiB") {
 		t.Error(err)
 	}
 }
@@ -198,9 +198,9 @@ func TestModuleHalfLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.make("kubepods")
-	p.looked()
-	if got := unprotected(p); got != "1" || !strings.Contains(p.metrics(), "weir_nri_refused_total 0\n") {
-		t.Errorf("%s pods lack something: %s", got, p.metrics())
+	p.pollModule()
+	if got := unprotected(p); got != "1" || !strings.Contains(p.metricsText(), "weir_nri_refused_total 0\n") {
+		t.Errorf("%s pods lack something: %s", got, p.metricsText())
 	}
 	if err := n.start(s, c); err != nil {
 		t.Error(err)
@@ -208,7 +208,7 @@ func TestModuleHalfLoaded(t *testing.T) {
 	for _, at := range []string{"kubepods/burstable/pod1", "kubepods/burstable/pod1/a"} {
 		n.make(at)
 	}
-	p.looked()
+	p.pollModule()
 	if got := unprotected(p); got != "0" || n.file("a/memory.dirty_min") != "1048576" || n.file("memory.dirty_bytes") != "8388608" {
 		t.Errorf("%s pods lack something, %s, %s", got, n.file("a/memory.dirty_min"), n.file("memory.dirty_bytes"))
 	}
@@ -221,9 +221,9 @@ func TestModuleReloadedBetweenContainers(t *testing.T) {
 	n.created(s, c)
 	n.end(s, c)
 	n.unload()
-	p.looked()
+	p.pollModule()
 	n.load()
-	p.looked()
+	p.pollModule()
 	if got := floors(p); got != "3145728" {
 		t.Errorf("it counts %s", got)
 	}
@@ -239,7 +239,7 @@ func TestModuleReloadedBetweenSandboxes(t *testing.T) {
 	n.created(s, c)
 	n.stopped(s)
 	n.unload()
-	p.looked()
+	p.pollModule()
 	other, young := another("late", "dirty-min", "3M")
 	other.Linux.CgroupParent = "/kubepods/burstable/pod2"
 	next, last := another("z", "pod.dirty-min", "3M")
@@ -250,7 +250,7 @@ func TestModuleReloadedBetweenSandboxes(t *testing.T) {
 		t.Errorf("it counts %q", got)
 	}
 	n.load()
-	p.looked()
+	p.pollModule()
 	if floor, late := n.file("memory.dirty_min"), n.file("late/memory.dirty_min"); floor != "3145728" || late != "0" || floors(p) != floor {
 		t.Errorf("it has %s, the young one %s, %s count", floor, late, floors(p))
 	}
@@ -354,9 +354,9 @@ func TestModuleReloadedBesideWhatWasRefused(t *testing.T) {
 	defer stop()
 	n.counted(p)
 	n.unload()
-	p.looked()
+	p.pollModule()
 	n.load()
-	p.looked()
+	p.pollModule()
 	has := func(when string) {
 		t.Helper()
 		n.counted(p)
@@ -367,9 +367,9 @@ func TestModuleReloadedBesideWhatWasRefused(t *testing.T) {
 	has("loaded anew,")
 	n.end(s, last)
 	n.unload()
-	p.looked()
+	p.pollModule()
 	n.load()
-	p.looked()
+	p.pollModule()
 	if got := floors(p); got != "" || n.file("memory.dirty_min") != "0" {
 		t.Errorf("nothing was given back, and %s count", got)
 	}
@@ -396,11 +396,11 @@ func TestAnotherCgroupIsNoOtherModule(t *testing.T) {
 	n.created(s, c)
 	n.write("a/memory.dirty_bytes", "max")
 	n.make("a.slice")
-	p.looked()
+	p.pollModule()
 	if err := os.RemoveAll(filepath.Join(n.dir, "sys/fs/cgroup/first.slice")); err != nil {
 		t.Fatal(err)
 	}
-	p.looked()
+	p.pollModule()
 	if got := n.file("a/memory.dirty_bytes"); got != "max" {
 		t.Error(got)
 	}

@@ -76,7 +76,7 @@ func TestTimesOnStock(t *testing.T) {
 	p, stop = n.plugAs(allowed, file)
 	defer stop()
 	p.mu.Lock()
-	kept := p.kept()["/kubepods/burstable/pod1/*a*"]
+	kept := p.readRules()["/kubepods/burstable/pod1/*a*"]
 	p.mu.Unlock()
 	if len(kept.values) != 1 || len(kept.times) != 1 {
 		t.Errorf("read back: %v", kept)

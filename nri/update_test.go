@@ -216,12 +216,12 @@ func TestUpdateByCrunThatFails(t *testing.T) {
 	if _, err := n.update(s, c, limited(8<<20)); err != nil {
 		t.Fatal(err)
 	}
-	p.looked() // Nothing is written yet.
+	p.pollModule() // Nothing is written yet.
 	if has := n.file(scope + "/memory.dirty_min"); has != "2097152" || floors(p) != has {
 		t.Errorf("under way: the scope has %s, %s count", has, floors(p))
 	}
 	write("2097152")
-	p.looked()
+	p.pollModule()
 	if has := n.file(scope + "/memory.dirty_min"); has != "0" || floors(p) != "2097152" {
 		t.Errorf("failed: the scope has %s, beside 2097152 below; %s count", has, floors(p))
 	}
@@ -272,8 +272,8 @@ func TestPodIsResized(t *testing.T) {
 	n.write("a/memory.dirty_bytes", "max")
 	for _, limit := range []string{"4194304", "68719476736", "max"} { // Of the second it is refused, the third has none.
 		n.write("memory.max", limit)
-		p.looked()
-		p.looked()
+		p.pollModule()
+		p.pollModule()
 		if got := n.file("memory.dirty_min"); got != "1048576" || floors(p) != "1048576" {
 			t.Errorf("of %s it has %s, %s count", limit, got, floors(p))
 		}
@@ -300,7 +300,7 @@ func TestPodGetsALimit(t *testing.T) {
 		t.Fatal(err, n.file("memory.dirty_bytes"))
 	}
 	n.write("memory.max", "4194304")
-	p.looked()
+	p.pollModule()
 	if got := n.file("memory.dirty_bytes"); got != "1048576" {
 		t.Error(got)
 	}
@@ -318,7 +318,7 @@ func TestPodIsResizedBesideWhatWasRefused(t *testing.T) {
 	for range 10 { // Of the two one was asked, by chance.
 		for limit, share := range map[string]string{"4194304": "1048576", "8388608": "2097152"} {
 			n.write("memory.max", limit)
-			p.looked()
+			p.pollModule()
 			if got := n.file("memory.dirty_min"); got != share || floors(p) != share {
 				t.Fatalf("of %s it has %s, %s count", limit, got, floors(p))
 			}

@@ -74,9 +74,9 @@ func QoSOf(pod string) QoS {
 // Root is the directory where the host's cgroup hierarchy is mounted.
 type Root string
 
-// Module identifies the module that is loaded now; 0 if there is none. Loaded again it is another
+// ModuleID identifies the module that is loaded now; 0 if there is none. Loaded again it is another
 // one, which knows nothing of what files held before.
-func (r Root) Module() uint64 {
+func (r Root) ModuleID() uint64 {
 	entries, err := os.ReadDir(string(r))
 	if err != nil {
 		return 0
@@ -95,9 +95,9 @@ func (r Root) Module() uint64 {
 	return stat.Ino
 }
 
-// Get reads what a file of the cgroup at path holds. "" is none, and not the root: where that is a cgroup
+// ReadKnob reads what a file of the cgroup at path holds. "" is none, and not the root: where that is a cgroup
 // itself, as in a node that is a container, it has the files, too.
-func (r Root) Get(at string, k *knob.Knob) (uint64, error) {
+func (r Root) ReadKnob(at string, k *knob.Knob) (uint64, error) {
 	if at == "" {
 		return 0, fs.ErrNotExist
 	}
@@ -108,31 +108,31 @@ func (r Root) Get(at string, k *knob.Knob) (uint64, error) {
 	return k.Parse(string(text))
 }
 
-// Below is the cgroup below systemd's scope at path that crun makes, and writes a container's files in;
-// "" if path is no scope. Whoever owns the container may have made it, too, but no floor in it.
-func Below(at string) string {
+// CrunPath is the cgroup below systemd's scope at path that crun makes, and writes a container's files in;
+// "" if path is no scope. The container's owner may have made it, too, but no floor in it.
+func CrunPath(at string) string {
 	if !strings.HasSuffix(at, ".scope") {
 		return ""
 	}
 	return path.Join(at, "container")
 }
 
-// Floor is what the cgroup at path reserves, and otherwise where there is no such file. With what crun
+// FloorOr is what the cgroup at path reserves, and otherwise where there is no such file. With what crun
 // has written below: floors add up.
-func (r Root) Floor(at string, otherwise uint64) uint64 {
-	floor, err := r.Get(at, knob.DirtyMin)
+func (r Root) FloorOr(at string, otherwise uint64) uint64 {
+	floor, err := r.ReadKnob(at, knob.DirtyMin)
 	if err != nil {
 		return otherwise
 	}
-	if below := Below(at); below != "" {
-		more, _ := r.Get(below, knob.DirtyMin)
+	if below := CrunPath(at); below != "" {
+		more, _ := r.ReadKnob(below, knob.DirtyMin)
 		floor += more
 	}
 	return floor
 }
 
-// Set writes a file of the cgroup at path, unless it holds the value already.
-func (r Root) Set(at string, k *knob.Knob, value uint64) error {
+// WriteKnob writes a file of the cgroup at path, unless it holds the value already.
+func (r Root) WriteKnob(at string, k *knob.Knob, value uint64) error {
 	file := filepath.Join(string(r), at, k.File)
 	// A write that changes nothing would still start the module's hooks.
 	if text, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(text)) == k.Text(value) {

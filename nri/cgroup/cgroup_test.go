@@ -58,15 +58,15 @@ func TestFloorWithCrun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := root.Floor(scope, 7); got != 7 {
+	if got := root.FloorOr(scope, 7); got != 7 {
 		t.Errorf("without a file: %d", got)
 	}
 	write(scope, "0")
-	if got := root.Floor(scope, 7); got != 0 {
+	if got := root.FloorOr(scope, 7); got != 0 {
 		t.Errorf("without a floor: %d", got)
 	}
 	write(scope+"/container", "4096")
-	if got := root.Floor(scope, 7); got != 4096 {
+	if got := root.FloorOr(scope, 7); got != 4096 {
 		t.Errorf("with one below: %d", got)
 	}
 }
@@ -77,7 +77,7 @@ func TestSetReplacesALongerValue(t *testing.T) {
 	if err := os.WriteFile(file, []byte("1048576\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := root.Set("/", knob.DirtyMin, 0); err != nil {
+	if err := root.WriteKnob("/", knob.DirtyMin, 0); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != "0" {

@@ -29,9 +29,9 @@ const graceKey = "io.kubernetes.pod.terminationGracePeriod"
 // told is how much of a failed container's output kubelet puts into the pod's status.
 const told = 2048
 
-// manifest reads the ConfigMaps and the one DaemonSet of a file, as the API's own types and
+// parseManifest reads the ConfigMaps and the one DaemonSet of a file, as the API's own types and
 // strictly: a field that they do not have is an error. Other kinds are the API server's business.
-func manifest(text string) (map[string]core.ConfigMap, *apps.DaemonSet, error) {
+func parseManifest(text string) (map[string]core.ConfigMap, *apps.DaemonSet, error) {
 	configs := map[string]core.ConfigMap{}
 	var set *apps.DaemonSet
 	for document := range strings.SplitSeq(text, "\n---\n") {
@@ -62,21 +62,21 @@ func manifest(text string) (map[string]core.ConfigMap, *apps.DaemonSet, error) {
 	return configs, set, nil
 }
 
-// apply starts the pod that a DaemonSet has on this node: its init containers one after the other,
+// applyDaemonSet starts the pod that a DaemonSet has on this node: its init containers one after the other,
 // each to its end, then its containers.
-func (k *kubelet) apply(ctx context.Context, file string) (string, error) {
+func (k *kubelet) applyDaemonSet(ctx context.Context, file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
 	}
-	configs, set, err := manifest(string(text))
+	configs, set, err := parseManifest(string(text))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	k.namespace, k.annotations = set.Namespace, set.Spec.Template.Annotations
 	spec := set.Spec.Template.Spec
 	uid := newUID()
-	paths, err := volumes(spec.Volumes, configs, filepath.Join(kept, uid))
+	paths, err := volumePaths(spec.Volumes, configs, filepath.Join(kept, uid))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
@@ -99,12 +99,12 @@ func (k *kubelet) apply(ctx context.Context, file string) (string, error) {
 		grace = *g
 	}
 	for _, c := range spec.InitContainers {
-		if err := k.toEnd(ctx, sandbox.PodSandboxId, config, translate(&c, paths, grace)); err != nil {
+		if err := k.toEnd(ctx, sandbox.PodSandboxId, config, containerConfig(&c, paths, grace)); err != nil {
 			return sandbox.PodSandboxId, fmt.Errorf("init container %s: %w", c.Name, err)
 		}
 	}
 	for _, c := range spec.Containers {
-		if _, err := k.launch(ctx, sandbox.PodSandboxId, config, translate(&c, paths, grace)); err != nil {
+		if _, err := k.createAndStart(ctx, sandbox.PodSandboxId, config, containerConfig(&c, paths, grace)); err != nil {
 			return sandbox.PodSandboxId, fmt.Errorf("container %s: %w", c.Name, err)
 		}
 	}
@@ -115,7 +115,7 @@ func (k *kubelet) apply(ctx context.Context, file string) (string, error) {
 // message of a terminated container, where the pod asks for FallbackToLogsOnError.
 func (k *kubelet) toEnd(ctx context.Context, sandbox string, pod *cri.PodSandboxConfig, container *cri.ContainerConfig) error {
 	begun := time.Now()
-	id, err := k.launch(ctx, sandbox, pod, container)
+	id, err := k.createAndStart(ctx, sandbox, pod, container)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (k *kubelet) toEnd(ctx context.Context, sandbox string, pod *cri.PodSandbox
 			return err
 		}
 		if answer.Status.State == cri.ContainerState_CONTAINER_EXITED {
-			output := printed(filepath.Join(pod.LogDirectory, container.LogPath))
+			output := readOutput(filepath.Join(pod.LogDirectory, container.LogPath))
 			if answer.Status.ExitCode != 0 {
 				return fmt.Errorf("ended with %d:\n%s", answer.Status.ExitCode, output[max(0, len(output)-told):])
 			}
@@ -142,8 +142,8 @@ func (k *kubelet) toEnd(ctx context.Context, sandbox string, pod *cri.PodSandbox
 	}
 }
 
-// printed is a container's output, of lines `TIME STREAM TAG TEXT`.
-func printed(file string) string {
+// readOutput returns a container's output, of lines `TIME STREAM TAG TEXT`.
+func readOutput(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err.Error()
@@ -156,8 +156,8 @@ func printed(file string) string {
 	return output.String()
 }
 
-// volumes are the host's paths by the names of volumes; those of the pod alone are made below `own`.
-func volumes(list []core.Volume, configs map[string]core.ConfigMap, own string) (map[string]string, error) {
+// volumePaths are the host's paths by the names of volumes; those of the pod alone are made below `own`.
+func volumePaths(list []core.Volume, configs map[string]core.ConfigMap, own string) (map[string]string, error) {
 	paths := map[string]string{}
 	for _, v := range list {
 		at := filepath.Join(own, v.Name)
@@ -194,8 +194,8 @@ func volumes(list []core.Volume, configs map[string]core.ConfigMap, own string) 
 	return paths, nil
 }
 
-// translate is what kubelet makes of a container for the runtime.
-func translate(c *core.Container, paths map[string]string, grace int64) *cri.ContainerConfig {
+// containerConfig returns what kubelet makes of a container for the runtime.
+func containerConfig(c *core.Container, paths map[string]string, grace int64) *cri.ContainerConfig {
 	config := &cri.ContainerConfig{
 		Metadata: &cri.ContainerMetadata{Name: c.Name},
 		Image:    &cri.ImageSpec{Image: c.Image},

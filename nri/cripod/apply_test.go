@@ -19,19 +19,19 @@ func TestManifests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		configs, set, err := manifest(string(text))
+		configs, set, err := parseManifest(string(text))
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 		c, err := want.Parse("nri.yaml", []byte(configs["weir"].Data["nri.yaml"]))
 		pod := want.Pod{Namespace: "kube-system"}
-		if err != nil || c.Anything(pod, "etcd") != control || c.Anything(pod, "nri") {
+		if err != nil || c.WantsAnything(pod, "etcd") != control || c.WantsAnything(pod, "nri") {
 			t.Errorf("%s: %v", file, err)
 		}
 		if len(set.Spec.Template.Spec.Containers) == 0 {
 			t.Errorf("%s: no containers", file)
 		}
-		if _, _, err := manifest(strings.Replace(string(text), "hostNetwork:", "hostNetwrok:", 1)); err == nil {
+		if _, _, err := parseManifest(strings.Replace(string(text), "hostNetwork:", "hostNetwrok:", 1)); err == nil {
 			t.Errorf("%s: a misspelled field is taken", file)
 		}
 	}
@@ -50,7 +50,7 @@ func TestExample(t *testing.T) {
 		}
 	}
 	c, err := want.Parse("values.yaml", []byte(strings.Join(shown, "\n")))
-	if err != nil || !c.Anything(want.Pod{Namespace: "kube-system"}, "etcd") {
+	if err != nil || !c.WantsAnything(want.Pod{Namespace: "kube-system"}, "etcd") {
 		t.Errorf("%v\n%s", err, strings.Join(shown, "\n"))
 	}
 }
@@ -62,7 +62,7 @@ func TestPrinted(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if output := printed(file); !slices.Equal(strings.Split(output, "\n"), []string{"no module:", "  node: none", ""}) {
+	if output := readOutput(file); !slices.Equal(strings.Split(output, "\n"), []string{"no module:", "  node: none", ""}) {
 		t.Errorf("%q", output)
 	}
 }

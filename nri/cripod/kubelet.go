@@ -41,14 +41,14 @@ type kubelet struct {
 	attempt     uint32 // of its sandbox and containers, which have the names of those before
 }
 
-func (k *kubelet) connect(socket string) error {
+func (k *kubelet) connectRuntime(socket string) error {
 	conn, err := grpc.Dial("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	k.runtime = cri.NewRuntimeServiceClient(conn)
 	return err
 }
 
-// parent is the cgroup of a pod as kubelet names it to the runtime.
-func (k *kubelet) parent(uid string) string {
+// cgroupParent is the cgroup of a pod as kubelet names it to the runtime.
+func (k *kubelet) cgroupParent(uid string) string {
 	class := ""
 	if k.qos != "guaranteed" {
 		class = k.qos
@@ -69,7 +69,7 @@ func (k *kubelet) makeCgroup(uid string) error {
 		return nil
 	}
 	at := hierarchy
-	for _, name := range strings.Split(strings.Trim(k.parent(uid), "/"), "/") {
+	for _, name := range strings.Split(strings.Trim(k.cgroupParent(uid), "/"), "/") {
 		if err := os.WriteFile(filepath.Join(at, "cgroup.subtree_control"), []byte("+memory +pids +cpu"), 0); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (k *kubelet) sandboxConfig(uid, name string) *cri.PodSandboxConfig {
 			"io.kubernetes.pod.uid": uid},
 		Annotations: k.annotations,
 		Linux: &cri.LinuxPodSandboxConfig{
-			CgroupParent: k.parent(uid),
+			CgroupParent: k.cgroupParent(uid),
 			// The node's network: nothing here is about networks, and it needs no CNI plugin.
 			SecurityContext: &cri.LinuxSandboxSecurityContext{
 				NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}},
@@ -96,7 +96,7 @@ func (k *kubelet) sandboxConfig(uid, name string) *cri.PodSandboxConfig {
 	}
 }
 
-func (k *kubelet) run(ctx context.Context, name string, containers []string) (string, error) {
+func (k *kubelet) runPod(ctx context.Context, name string, containers []string) (string, error) {
 	uid := newUID()
 	if err := k.makeCgroup(uid); err != nil {
 		return "", err
@@ -106,18 +106,18 @@ func (k *kubelet) run(ctx context.Context, name string, containers []string) (st
 	defer cancel()
 	sandbox, err := k.runtime.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: config, RuntimeHandler: k.handler})
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("RunPodSandbox: %w", err), k.undo(uid))
+		return "", errors.Join(fmt.Errorf("RunPodSandbox: %w", err), k.removeFailedPod(uid))
 	}
 	for _, container := range containers {
-		if err := k.start(ctx, sandbox.PodSandboxId, config, container); err != nil {
-			return "", errors.Join(err, k.undo(uid))
+		if err := k.startContainer(ctx, sandbox.PodSandboxId, config, container); err != nil {
+			return "", errors.Join(err, k.removeFailedPod(uid))
 		}
 	}
 	return sandbox.PodSandboxId, nil
 }
 
-// start creates and starts CONTAINER[=LIMIT].
-func (k *kubelet) start(ctx context.Context, sandbox string, config *cri.PodSandboxConfig, container string) error {
+// startContainer creates and starts CONTAINER[=LIMIT].
+func (k *kubelet) startContainer(ctx context.Context, sandbox string, config *cri.PodSandboxConfig, container string) error {
 	name, text, _ := strings.Cut(container, "=")
 	limit := int64(0)
 	if text != "" {
@@ -126,7 +126,7 @@ func (k *kubelet) start(ctx context.Context, sandbox string, config *cri.PodSand
 			return err
 		}
 	}
-	_, err := k.launch(ctx, sandbox, config, &cri.ContainerConfig{
+	_, err := k.createAndStart(ctx, sandbox, config, &cri.ContainerConfig{
 		Metadata: &cri.ContainerMetadata{Name: name, Attempt: k.attempt},
 		Image:    &cri.ImageSpec{Image: k.image},
 		Command:  []string{"/bin/sh", "-c", "while :; do sleep 1; done"},
@@ -141,8 +141,8 @@ func (k *kubelet) start(ctx context.Context, sandbox string, config *cri.PodSand
 	return err
 }
 
-// launch creates and starts a container, and says which it is.
-func (k *kubelet) launch(ctx context.Context, sandbox string, pod *cri.PodSandboxConfig, container *cri.ContainerConfig) (string, error) {
+// createAndStart creates and starts a container, and says which it is.
+func (k *kubelet) createAndStart(ctx context.Context, sandbox string, pod *cri.PodSandboxConfig, container *cri.ContainerConfig) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	created, err := k.runtime.CreateContainer(ctx, &cri.CreateContainerRequest{
@@ -156,8 +156,8 @@ func (k *kubelet) launch(ctx context.Context, sandbox string, pod *cri.PodSandbo
 	return created.ContainerId, nil
 }
 
-// add starts one more container; the pod is what the runtime knows of it.
-func (k *kubelet) add(ctx context.Context, sandbox, container string) error {
+// addContainer starts one more container; the pod is what the runtime knows of it.
+func (k *kubelet) addContainer(ctx context.Context, sandbox, container string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	status, err := k.runtime.PodSandboxStatus(ctx, &cri.PodSandboxStatusRequest{PodSandboxId: sandbox})
@@ -166,11 +166,11 @@ func (k *kubelet) add(ctx context.Context, sandbox, container string) error {
 	}
 	meta := status.Status.Metadata
 	k.namespace, k.annotations = meta.Namespace, status.Status.Annotations
-	return k.start(ctx, sandbox, k.sandboxConfig(meta.Uid, meta.Name), container)
+	return k.startContainer(ctx, sandbox, k.sandboxConfig(meta.Uid, meta.Name), container)
 }
 
-// find is the id of a sandbox's container.
-func (k *kubelet) find(ctx context.Context, sandbox, name string) (string, error) {
+// findContainer returns the id of a sandbox's container.
+func (k *kubelet) findContainer(ctx context.Context, sandbox, name string) (string, error) {
 	list, err := k.runtime.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: sandbox}})
 	if err != nil {
 		return "", err
@@ -182,8 +182,8 @@ func (k *kubelet) find(ctx context.Context, sandbox, name string) (string, error
 	return list.Containers[at].Id, nil
 }
 
-func (k *kubelet) update(ctx context.Context, sandbox, name, limit string) error {
-	id, err := k.find(ctx, sandbox, name)
+func (k *kubelet) updateLimit(ctx context.Context, sandbox, name, limit string) error {
+	id, err := k.findContainer(ctx, sandbox, name)
 	if err != nil {
 		return err
 	}
@@ -196,8 +196,8 @@ func (k *kubelet) update(ctx context.Context, sandbox, name, limit string) error
 	return err
 }
 
-func (k *kubelet) exec(ctx context.Context, sandbox, name string, command []string) error {
-	id, err := k.find(ctx, sandbox, name)
+func (k *kubelet) execCommand(ctx context.Context, sandbox, name string, command []string) error {
+	id, err := k.findContainer(ctx, sandbox, name)
 	if err != nil {
 		return err
 	}
@@ -213,8 +213,8 @@ func (k *kubelet) exec(ctx context.Context, sandbox, name string, command []stri
 	return nil
 }
 
-func (k *kubelet) pid(ctx context.Context, sandbox, name string) error {
-	id, err := k.find(ctx, sandbox, name)
+func (k *kubelet) printPID(ctx context.Context, sandbox, name string) error {
+	id, err := k.findContainer(ctx, sandbox, name)
 	if err != nil {
 		return err
 	}
@@ -230,9 +230,9 @@ func (k *kubelet) pid(ctx context.Context, sandbox, name string) error {
 	return nil
 }
 
-// status prints what the runtime says of a container: its id, state, exit code and times.
-func (k *kubelet) status(ctx context.Context, sandbox, name string) error {
-	id, err := k.find(ctx, sandbox, name)
+// printStatus prints what the runtime says of a container: its id, state, exit code and times.
+func (k *kubelet) printStatus(ctx context.Context, sandbox, name string) error {
+	id, err := k.findContainer(ctx, sandbox, name)
 	if err != nil {
 		return err
 	}
@@ -250,8 +250,8 @@ func (k *kubelet) status(ctx context.Context, sandbox, name string) error {
 	return nil
 }
 
-// again starts another sandbox for a pod whose own has ended, as kubelet does: the pod's cgroup stays.
-func (k *kubelet) again(ctx context.Context, sandbox, container string) (string, error) {
+// restartSandbox starts another sandbox for a pod whose own has ended, as kubelet does: the pod's cgroup stays.
+func (k *kubelet) restartSandbox(ctx context.Context, sandbox, container string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	was, err := k.runtime.PodSandboxStatus(ctx, &cri.PodSandboxStatusRequest{PodSandboxId: sandbox})
@@ -265,17 +265,17 @@ func (k *kubelet) again(ctx context.Context, sandbox, container string) (string,
 	if err != nil {
 		return "", fmt.Errorf("RunPodSandbox: %w", err)
 	}
-	return next.PodSandboxId, k.start(ctx, next.PodSandboxId, config, container)
+	return next.PodSandboxId, k.startContainer(ctx, next.PodSandboxId, config, container)
 }
 
-// halt stops a pod's sandbox with its containers, and removes nothing.
-func (k *kubelet) halt(ctx context.Context, sandbox string) error {
+// stopSandbox stops a pod's sandbox with its containers, and removes nothing.
+func (k *kubelet) stopSandbox(ctx context.Context, sandbox string) error {
 	_, err := k.runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: sandbox})
 	return err
 }
 
-func (k *kubelet) stop(ctx context.Context, sandbox, name string) error {
-	id, err := k.find(ctx, sandbox, name)
+func (k *kubelet) stopContainer(ctx context.Context, sandbox, name string) error {
+	id, err := k.findContainer(ctx, sandbox, name)
 	if err != nil {
 		return err
 	}
@@ -286,13 +286,13 @@ func (k *kubelet) stop(ctx context.Context, sandbox, name string) error {
 	return err
 }
 
-// undo removes what there is of a pod that could not be started, as soon as the runtime answers: it
+// removeFailedPod removes what there is of a pod that could not be started, as soon as the runtime answers: it
 // may have been restarted in the middle of it.
-func (k *kubelet) undo(uid string) error {
+func (k *kubelet) removeFailedPod(uid string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		err := k.removeIf(ctx, func(s *cri.PodSandbox) bool { return s.Metadata.Uid == uid })
+		err := k.removePodsIf(ctx, func(s *cri.PodSandbox) bool { return s.Metadata.Uid == uid })
 		if err == nil {
 			err = removeCgroup(uid) // Perhaps the runtime knew of none.
 		}
@@ -307,14 +307,14 @@ func (k *kubelet) undo(uid string) error {
 	}
 }
 
-// remove stops and removes pods and, as kubelet does, their cgroups.
-func (k *kubelet) remove(ctx context.Context, sandboxes []string) error {
-	return k.removeIf(ctx, func(s *cri.PodSandbox) bool {
+// removePods stops and removes pods and, as kubelet does, their cgroups.
+func (k *kubelet) removePods(ctx context.Context, sandboxes []string) error {
+	return k.removePodsIf(ctx, func(s *cri.PodSandbox) bool {
 		return slices.Contains(sandboxes, s.Id) || slices.Contains(sandboxes, "all")
 	})
 }
 
-func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool) error {
+func (k *kubelet) removePodsIf(ctx context.Context, asked func(*cri.PodSandbox) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	list, err := k.runtime.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
@@ -327,10 +327,10 @@ func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool
 		if !asked(s) {
 			continue
 		}
-		failed = k.end(ctx, s.Id)
-		for restarts(failed) && ctx.Err() == nil {
+		failed = k.endContainers(ctx, s.Id)
+		for isRestarting(failed) && ctx.Err() == nil {
 			time.Sleep(time.Second) // Asked by another call, it may not know the pod any more.
-			failed = k.end(ctx, s.Id)
+			failed = k.endContainers(ctx, s.Id)
 		}
 		if failed != nil {
 			break
@@ -345,8 +345,8 @@ func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool
 	return failed
 }
 
-// end stops containers first, as kubelet does: the runtime, told to stop a sandbox, kills them.
-func (k *kubelet) end(ctx context.Context, sandbox string) error {
+// endContainers stops containers first, as kubelet does: the runtime, told to stop a sandbox, kills them.
+func (k *kubelet) endContainers(ctx context.Context, sandbox string) error {
 	list, err := k.runtime.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: sandbox}})
 	if err != nil {
 		return err
@@ -367,8 +367,8 @@ func (k *kubelet) end(ctx context.Context, sandbox string) error {
 	return err
 }
 
-// restarts is the error of a runtime that is being restarted.
-func restarts(err error) bool {
+// isRestarting says whether an error is that of a runtime which is being restarted.
+func isRestarting(err error) bool {
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.Canceled ||
 		err != nil && strings.Contains(err.Error(), "not initialized yet")
@@ -380,7 +380,7 @@ func removeCgroup(uid string) error {
 	for _, class := range []string{"guaranteed", "burstable", "besteffort"} {
 		for _, systemd := range []bool{false, true} {
 			k := kubelet{qos: class, systemd: systemd}
-			at := filepath.Join(hierarchy, cgroup.PodPath(k.parent(uid)))
+			at := filepath.Join(hierarchy, cgroup.PodPath(k.cgroupParent(uid)))
 			err := removeTree(at)
 			for range 100 { // The last process may be on its way out.
 				if !errors.Is(err, syscall.EBUSY) {
@@ -413,21 +413,21 @@ func removeTree(at string) error {
 	return os.Remove(at)
 }
 
-// bench starts pods one after the other and prints, for each, milliseconds of its start.
-func (k *kubelet) bench(ctx context.Context, number string) error {
+// benchStarts starts pods one after the other and prints, for each, milliseconds of its start.
+func (k *kubelet) benchStarts(ctx context.Context, number string) error {
 	n, err := strconv.Atoi(number)
 	if err != nil {
 		return err
 	}
 	for range n {
 		begun := time.Now()
-		sandbox, err := k.run(ctx, "bench", []string{"c=67108864"})
+		sandbox, err := k.runPod(ctx, "bench", []string{"c=67108864"})
 		took := time.Since(begun)
 		if err != nil {
 			return err
 		}
 		fmt.Printf("%.1f\n", float64(took.Microseconds())/1000)
-		if err := k.remove(ctx, []string{sandbox}); err != nil {
+		if err := k.removePods(ctx, []string{sandbox}); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func run() error {
 	_ = flags.Parse(os.Args[2:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := k.connect(*socket); err != nil {
+	if err := k.connectRuntime(*socket); err != nil {
 		return err
 	}
 	rest := flags.Args()
@@ -88,7 +88,7 @@ func run() error {
 		if err := needs(2); err != nil {
 			return err
 		}
-		sandbox, err := k.run(ctx, rest[0], rest[1:])
+		sandbox, err := k.runPod(ctx, rest[0], rest[1:])
 		if err == nil {
 			fmt.Println(sandbox)
 		}
@@ -97,14 +97,14 @@ func run() error {
 		if err := needs(2); err != nil {
 			return err
 		}
-		return k.add(ctx, rest[0], rest[1])
+		return k.addContainer(ctx, rest[0], rest[1])
 	case "apply":
 		if err := needs(1); err != nil {
 			return err
 		}
-		sandbox, err := k.apply(ctx, rest[0])
+		sandbox, err := k.applyDaemonSet(ctx, rest[0])
 		if err != nil && sandbox != "" {
-			return errors.Join(err, k.remove(context.Background(), []string{sandbox}))
+			return errors.Join(err, k.removePods(context.Background(), []string{sandbox}))
 		}
 		fmt.Print(sandbox, "\n")
 		return err
@@ -112,46 +112,46 @@ func run() error {
 		if err := needs(3); err != nil {
 			return err
 		}
-		return k.update(ctx, rest[0], rest[1], rest[2])
+		return k.updateLimit(ctx, rest[0], rest[1], rest[2])
 	case "exec":
 		if err := needs(3); err != nil {
 			return err
 		}
-		return k.exec(ctx, rest[0], rest[1], rest[2:])
+		return k.execCommand(ctx, rest[0], rest[1], rest[2:])
 	case "pid":
 		if err := needs(2); err != nil {
 			return err
 		}
-		return k.pid(ctx, rest[0], rest[1])
+		return k.printPID(ctx, rest[0], rest[1])
 	case "status":
 		if err := needs(2); err != nil {
 			return err
 		}
-		return k.status(ctx, rest[0], rest[1])
+		return k.printStatus(ctx, rest[0], rest[1])
 	case "stop":
 		if err := needs(2); err != nil {
 			return err
 		}
-		return k.stop(ctx, rest[0], rest[1])
+		return k.stopContainer(ctx, rest[0], rest[1])
 	case "halt":
 		if err := needs(1); err != nil {
 			return err
 		}
-		return k.halt(ctx, rest[0])
+		return k.stopSandbox(ctx, rest[0])
 	case "again":
 		if err := needs(2); err != nil {
 			return err
 		}
-		sandbox, err := k.again(ctx, rest[0], rest[1])
+		sandbox, err := k.restartSandbox(ctx, rest[0], rest[1])
 		fmt.Println(sandbox)
 		return err
 	case "remove":
-		return k.remove(ctx, rest)
+		return k.removePods(ctx, rest)
 	case "bench":
 		if err := needs(1); err != nil {
 			return err
 		}
-		return k.bench(ctx, rest[0])
+		return k.benchStarts(ctx, rest[0])
 	}
 	return fmt.Errorf("no such command: `%s`", os.Args[1])
 }

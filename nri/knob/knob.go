@@ -41,14 +41,14 @@ type Knob struct {
 
 // The one list. A file that the module gains gets a line here.
 var (
-	DirtyMin    = knob(C.WEIR_KNOB_DIRTY_MIN, "bytes with optional K, M, G or T, or `max`", true)
-	DirtyBytes  = knob(C.WEIR_KNOB_DIRTY_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", ceilingMin), true).inTime(3600, "s")
-	DirtyRatio  = knob(C.WEIR_KNOB_DIRTY_RATIO, "a whole number from 0 (off) to 100", false)
-	DirtyWeight = knob(C.WEIR_KNOB_DIRTY_WEIGHT, fmt.Sprintf("a whole number from %d to %d", C.WEIR_WEIGHT_MIN, C.WEIR_WEIGHT_MAX), false)
+	DirtyMin    = newKnob(C.WEIR_KNOB_DIRTY_MIN, "bytes with optional K, M, G or T, or `max`", true)
+	DirtyBytes  = newKnob(C.WEIR_KNOB_DIRTY_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", ceilingMin), true).inTime(3600, "s")
+	DirtyRatio  = newKnob(C.WEIR_KNOB_DIRTY_RATIO, "a whole number from 0 (off) to 100", false)
+	DirtyWeight = newKnob(C.WEIR_KNOB_DIRTY_WEIGHT, fmt.Sprintf("a whole number from %d to %d", C.WEIR_WEIGHT_MIN, C.WEIR_WEIGHT_MAX), false)
 
-	DirtyBandwidth = knob(C.WEIR_KNOB_DIRTY_BANDWIDTH, fmt.Sprintf("bytes per second with optional K, M, G or T, at least %d, or `max`", C.WEIR_BANDWIDTH_MIN), false)
+	DirtyBandwidth = newKnob(C.WEIR_KNOB_DIRTY_BANDWIDTH, fmt.Sprintf("bytes per second with optional K, M, G or T, at least %d, or `max`", C.WEIR_BANDWIDTH_MIN), false)
 
-	WritebackBytes = knob(C.WEIR_KNOB_WRITEBACK_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", C.WEIR_WINDOW_MIN), false).inTime(1000, "ms")
+	WritebackBytes = newKnob(C.WEIR_KNOB_WRITEBACK_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", C.WEIR_WINDOW_MIN), false).inTime(1000, "ms")
 
 	All = []*Knob{DirtyMin, DirtyBytes, DirtyRatio, DirtyWeight, DirtyBandwidth, WritebackBytes}
 )
@@ -59,7 +59,7 @@ const Unlimited = ^uint64(0)
 // Two pages of this kernel, which has pages of 4, 16 or 64 KiB on arm64.
 var ceilingMin = uint64(C.WEIR_CEILING_MIN) * uint64(os.Getpagesize())
 
-func knob(id C.enum_weir_knob, takes string, bytes bool) *Knob {
+func newKnob(id C.enum_weir_knob, takes string, bytes bool) *Knob {
 	file := C.GoString(C.weir_knob_file(id))
 	name := strings.ReplaceAll(strings.TrimPrefix(file, "memory."), "_", "-")
 	return &Knob{id: id, Name: name, File: file, takes: takes, Bytes: bytes}
@@ -97,12 +97,12 @@ func (k *Knob) Parse(text string) (uint64, error) {
 	defer C.free(unsafe.Pointer(c))
 	var value C.weir_u64
 	if C.weir_parse_knob(k.id, c, C.weir_u64(len(text)), C.weir_u64(os.Getpagesize()), &value) != C.WEIR_PARSED {
-		return 0, k.refuse(text)
+		return 0, k.invalidValue(text)
 	}
 	return uint64(value), nil
 }
 
-func (k *Knob) refuse(text string) error {
+func (k *Knob) invalidValue(text string) error {
 	takes := k.takes
 	if k.Bytes {
 		takes += ", or a share of the memory limit from 1% to 100%"
@@ -113,7 +113,7 @@ func (k *Knob) refuse(text string) error {
 	return fmt.Errorf("invalid value `%s` for %s: expected %s", text, k.File, takes)
 }
 
-// Unset is what the file holds until somebody writes it.
+// Unset is the value of a file that was never written.
 func (k *Knob) Unset() uint64 {
 	return uint64(C.weir_knob_unset(k.id))
 }
@@ -137,12 +137,12 @@ type Setting struct {
 	Time string
 }
 
-// Set reads a value or, for a file in bytes, a share such as "75%", or, for a ceiling or a window, a time.
-func (k *Knob) Set(text string) (Setting, error) {
+// ParseSetting reads a value or, for a file in bytes, a share such as "75%", or, for a ceiling or a window, a time.
+func (k *Knob) ParseSetting(text string) (Setting, error) {
 	if number, isTime := strings.CutSuffix(strings.TrimSpace(text), k.times); isTime && k.most > 0 {
 		time, err := strconv.ParseUint(number, 10, 64)
 		if err != nil || time < 1 || time > k.most {
-			return Setting{}, k.refuse(text)
+			return Setting{}, k.invalidValue(text)
 		}
 		return Setting{Knob: k, Time: strconv.FormatUint(time, 10) + k.times}, nil
 	}
@@ -156,7 +156,7 @@ func (k *Knob) Set(text string) (Setting, error) {
 	var share C.weir_u32
 	if strings.TrimSpace(number) != number ||
 		C.weir_parse_percent(c, C.weir_u64(len(number)), &share) != C.WEIR_PARSED || share == 0 {
-		return Setting{}, k.refuse(text)
+		return Setting{}, k.invalidValue(text)
 	}
 	return Setting{Knob: k, share: share}, nil
 }
@@ -166,8 +166,8 @@ func (s Setting) IsShare() bool {
 	return s.share != 0
 }
 
-// Value is what the file is to hold in a cgroup whose memory limit is limit, 0 for none.
-func (s Setting) Value(limit uint64) (uint64, error) {
+// ResolveShare returns what the file is to hold in a cgroup whose memory limit is limit, 0 for none.
+func (s Setting) ResolveShare(limit uint64) (uint64, error) {
 	if !s.IsShare() {
 		return s.value, nil
 	}

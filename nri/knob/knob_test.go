@@ -73,10 +73,10 @@ func TestSet(t *testing.T) {
 		{WritebackBytes, "50%", 64 << 20, "!expected bytes with optional"},
 	} {
 		got := ""
-		s, err := c.knob.Set(c.text)
+		s, err := c.knob.ParseSetting(c.text)
 		if err == nil {
 			var value uint64
-			if value, err = s.Value(c.limit); err == nil {
+			if value, err = s.ResolveShare(c.limit); err == nil {
 				got = c.knob.Text(value)
 			}
 		}
@@ -107,7 +107,7 @@ func TestTimes(t *testing.T) {
 			if k.File != words[0] {
 				continue
 			}
-			s, err := k.Set(words[1])
+			s, err := k.ParseSetting(words[1])
 			if taken := err == nil; taken != (words[2] == "ok") || taken && s.Time != words[1] {
 				t.Errorf("%s: got %q, %v", strings.TrimSpace(line), s.Time, err)
 			}
@@ -116,7 +116,7 @@ func TestTimes(t *testing.T) {
 	if seen < 10 {
 		t.Errorf("%d lines", seen)
 	}
-	if _, err := WritebackBytes.Set("2s"); err == nil || !strings.Contains(err.Error(), "or 1ms to 1000ms of what disks write for the cgroup") {
+	if _, err := WritebackBytes.ParseSetting("2s"); err == nil || !strings.Contains(err.Error(), "or 1ms to 1000ms of what disks write for the cgroup") {
 		t.Error(err)
 	}
 }

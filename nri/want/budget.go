@@ -31,7 +31,7 @@ type Request struct {
 	OfPod, OfContainer Wanted
 }
 
-func (b *Budget) account(uid, namespace, sandbox string) *account {
+func (b *Budget) accountOf(uid, namespace, sandbox string) *account {
 	if b.pods == nil {
 		b.pods = map[string]*account{}
 	}
@@ -46,17 +46,17 @@ func (b *Budget) account(uid, namespace, sandbox string) *account {
 	return a
 }
 
-// Note counts floors that are there, whatever is allowed.
-func (b *Budget) Note(pod Pod, r Request) {
-	a := b.account(r.Pod, pod.Namespace, r.Sandbox)
+// Record counts floors that are there, whatever is allowed.
+func (b *Budget) Record(pod Pod, r Request) {
+	a := b.accountOf(r.Pod, pod.Namespace, r.Sandbox)
 	a.own = r.OfPod.Values.Floor()
 	if r.Container != "" {
 		a.sandboxes[r.Sandbox][r.Container] = r.OfContainer.Values.Floor()
 	}
 }
 
-// Drop forgets a container that is no more; with container "" the whole sandbox.
-func (b *Budget) Drop(uid, sandbox, container string) {
+// Release forgets a container that is no more; with container "" the whole sandbox.
+func (b *Budget) Release(uid, sandbox, container string) {
 	a := b.pods[uid]
 	if a == nil {
 		return
@@ -71,19 +71,19 @@ func (b *Budget) Drop(uid, sandbox, container string) {
 	}
 }
 
-// Namespaces is what the floors of each namespace reserve, for those that have some.
-func (b *Budget) Namespaces() map[string]uint64 {
+// ReservedByNamespace returns what the floors of each namespace reserve, for those that have some.
+func (b *Budget) ReservedByNamespace() map[string]uint64 {
 	sums := map[string]uint64{}
 	for _, a := range b.pods {
-		if floor := a.total("", ""); floor > 0 {
+		if floor := a.reservedWithout("", ""); floor > 0 {
 			sums[a.namespace] = add(sums[a.namespace], floor)
 		}
 	}
 	return sums
 }
 
-// total is what a pod reserves without one container.
-func (a *account) total(sandbox, container string) uint64 {
+// reservedWithout returns what a pod reserves without one container.
+func (a *account) reservedWithout(sandbox, container string) uint64 {
 	sum := a.own
 	for id, containers := range a.sandboxes {
 		for name, floor := range containers {
@@ -95,18 +95,18 @@ func (a *account) total(sandbox, container string) uint64 {
 	return sum
 }
 
-// Allows says whether the configuration lets the pod have the floors, and the weight of its own, that
+// CheckAllowed says whether the configuration lets the pod have the floors, and the weight of its own, that
 // its annotations ask for, and if not, why.
-func (b *Budget) Allows(c *Config, pod Pod, r Request) error {
+func (b *Budget) CheckAllowed(c *Config, pod Pod, r Request) error {
 	if r.OfPod.AsksWeight {
-		if err := c.allowsWeight(pod, r.OfPod.Values[knob.DirtyWeight]); err != nil {
+		if err := c.checkWeightAllowed(pod, r.OfPod.Values[knob.DirtyWeight]); err != nil {
 			return err
 		}
 	}
 	if !r.OfPod.AsksFloor && !r.OfContainer.AsksFloor {
 		return nil
 	}
-	l := c.leave(pod)
+	l := c.leaveFor(pod)
 	if l == nil || l.podFloor == nil && l.namespaceFloor == nil {
 		return fmt.Errorf("a floor (%s) is not allowed in namespace %s on this node: the node's configuration allows it by `pod-floor` and `namespace-floor`",
 			knob.DirtyMin.Name, pod.Namespace)
@@ -118,9 +118,9 @@ func (b *Budget) Allows(c *Config, pod Pod, r Request) error {
 		case uid == r.Pod:
 			a := *a
 			a.own = 0
-			total = add(total, a.total(r.Sandbox, r.Container))
+			total = add(total, a.reservedWithout(r.Sandbox, r.Container))
 		case a.namespace == pod.Namespace:
-			others = add(others, a.total("", ""))
+			others = add(others, a.reservedWithout("", ""))
 		}
 	}
 	text := knob.DirtyMin.Text
@@ -135,19 +135,19 @@ func (b *Budget) Allows(c *Config, pod Pod, r Request) error {
 	return nil
 }
 
-// leave is the entry that counts for a pod: the last that matches.
-func (c *Config) leave(pod Pod) *leave {
+// leaveFor returns the entry that counts for a pod: the last that matches.
+func (c *Config) leaveFor(pod Pod) *leave {
 	for i := len(c.allow) - 1; i >= 0; i-- {
-		if c.allow[i].namespaces.match(pod.Namespace) {
+		if c.allow[i].namespaces.matchAny(pod.Namespace) {
 			return &c.allow[i]
 		}
 	}
 	return nil
 }
 
-func (c *Config) allowsWeight(pod Pod, weight uint64) error {
+func (c *Config) checkWeightAllowed(pod Pod, weight uint64) error {
 	most := uint64(0)
-	if l := c.leave(pod); l != nil {
+	if l := c.leaveFor(pod); l != nil {
 		most = l.podWeight
 	}
 	if weight > most {

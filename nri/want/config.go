@@ -7,7 +7,7 @@
 //   - Annotations replace them, as far as the configuration allows.
 //
 // A ceiling holds back only the pod that asks for it, so every pod may ask. A floor is taken from
-// everybody else on the node, and a pod's weight from the other pods of its class: these need leave.
+// all others on the node, and a pod's weight from the other pods of its class: these need leave.
 package want
 
 import (
@@ -49,7 +49,7 @@ type settings map[*knob.Knob]knob.Setting
 // globs match a name if one of them does, or if there are none.
 type globs []string
 
-func (g globs) match(name string) bool {
+func (g globs) matchAny(name string) bool {
 	for _, pattern := range g {
 		// Patterns were checked when they were read.
 		if ok, _ := path.Match(pattern, name); ok {
@@ -77,40 +77,42 @@ func Parse(file string, text []byte) (*Config, error) {
 	r := reader{file: file}
 	c := &Config{}
 	if len(document.Content) > 0 {
-		r.table(document.Content[0], entries{
-			"defaults": func(n *yaml.Node) { r.list(n, func(n *yaml.Node) { c.defaults = append(c.defaults, r.preset(n)) }) },
-			"allow":    func(n *yaml.Node) { r.list(n, func(n *yaml.Node) { c.allow = append(c.allow, r.leave(n)) }) },
+		r.readTable(document.Content[0], entries{
+			"defaults": func(n *yaml.Node) {
+				r.readList(n, func(n *yaml.Node) { c.defaults = append(c.defaults, r.readPreset(n)) })
+			},
+			"allow": func(n *yaml.Node) { r.readList(n, func(n *yaml.Node) { c.allow = append(c.allow, r.readLeave(n)) }) },
 		})
 	}
 	return c, errors.Join(r.problems...)
 }
 
-func (r *reader) preset(n *yaml.Node) preset {
+func (r *reader) readPreset(n *yaml.Node) preset {
 	p := preset{}
-	r.table(n, entries{
-		"namespaces": r.globs(&p.namespaces),
-		"containers": r.globs(&p.containers),
-		"qos":        func(n *yaml.Node) { p.qos = r.classes(n) },
-		"set":        func(n *yaml.Node) { p.container = r.settings(n) },
-		"pod":        func(n *yaml.Node) { p.pod = r.settings(n) },
+	r.readTable(n, entries{
+		"namespaces": r.readGlobs(&p.namespaces),
+		"containers": r.readGlobs(&p.containers),
+		"qos":        func(n *yaml.Node) { p.qos = r.readClasses(n) },
+		"set":        func(n *yaml.Node) { p.container = r.readSettings(n) },
+		"pod":        func(n *yaml.Node) { p.pod = r.readSettings(n) },
 	})
 	switch {
 	case len(p.container)+len(p.pod) == 0:
-		r.complain(n, "no knob in it, so it would do nothing: expected `set` or `pod`")
+		r.addProblem(n, "no knob in it, so it would do nothing: expected `set` or `pod`")
 	case len(p.containers) > 0 && len(p.pod) > 0:
-		r.complain(n, "`containers` does not choose pods: write `pod` in an entry of its own")
+		r.addProblem(n, "`containers` does not choose pods: write `pod` in an entry of its own")
 	}
 	return p
 }
 
-func (r *reader) leave(n *yaml.Node) leave {
+func (r *reader) readLeave(n *yaml.Node) leave {
 	l := leave{}
-	r.table(n, entries{
-		"namespaces":      r.globs(&l.namespaces),
-		"pod-floor":       func(n *yaml.Node) { l.podFloor = r.value(n, knob.DirtyMin) },
-		"namespace-floor": func(n *yaml.Node) { l.namespaceFloor = r.value(n, knob.DirtyMin) },
+	r.readTable(n, entries{
+		"namespaces":      r.readGlobs(&l.namespaces),
+		"pod-floor":       func(n *yaml.Node) { l.podFloor = r.readValue(n, knob.DirtyMin) },
+		"namespace-floor": func(n *yaml.Node) { l.namespaceFloor = r.readValue(n, knob.DirtyMin) },
 		"pod-weight": func(n *yaml.Node) {
-			if weight := r.value(n, knob.DirtyWeight); weight != nil {
+			if weight := r.readValue(n, knob.DirtyWeight); weight != nil {
 				l.podWeight = *weight
 			}
 		},
@@ -118,55 +120,55 @@ func (r *reader) leave(n *yaml.Node) leave {
 	return l
 }
 
-func (r *reader) classes(n *yaml.Node) map[cgroup.QoS]bool {
+func (r *reader) readClasses(n *yaml.Node) map[cgroup.QoS]bool {
 	classes := map[cgroup.QoS]bool{}
-	r.list(n, func(n *yaml.Node) {
-		switch class := cgroup.QoS(r.text(n)); class {
+	r.readList(n, func(n *yaml.Node) {
+		switch class := cgroup.QoS(r.readText(n)); class {
 		case cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort:
 			classes[class] = true
 		default:
-			r.complain(n, "no QoS class `%s`: expected Guaranteed, Burstable or BestEffort", class)
+			r.addProblem(n, "no QoS class `%s`: expected Guaranteed, Burstable or BestEffort", class)
 		}
 	})
 	return classes
 }
 
-func (r *reader) globs(into *globs) func(*yaml.Node) {
+func (r *reader) readGlobs(into *globs) func(*yaml.Node) {
 	return func(n *yaml.Node) {
-		r.list(n, func(n *yaml.Node) {
-			pattern := r.text(n)
+		r.readList(n, func(n *yaml.Node) {
+			pattern := r.readText(n)
 			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-				r.complain(n, "`%s` is no pattern: expected a name with *, ? or [a-z]", pattern)
+				r.addProblem(n, "`%s` is no pattern: expected a name with *, ? or [a-z]", pattern)
 			}
 			*into = append(*into, pattern)
 		})
 		if len(*into) == 0 {
-			r.complain(n, "an empty list matches nothing: leave the key out to match all")
+			r.addProblem(n, "an empty list matches nothing: leave the key out to match all")
 		}
 	}
 }
 
-func (r *reader) settings(n *yaml.Node) settings {
+func (r *reader) readSettings(n *yaml.Node) settings {
 	s := settings{}
 	keys := entries{}
 	for _, k := range knob.All {
 		keys[k.Name] = func(n *yaml.Node) {
-			setting, err := k.Set(r.text(n))
+			setting, err := k.ParseSetting(r.readText(n))
 			if err != nil {
-				r.complain(n, "%s", err)
+				r.addProblem(n, "%s", err)
 			}
 			s[k] = setting
 		}
 	}
-	r.table(n, keys)
+	r.readTable(n, keys)
 	return s
 }
 
-func (r *reader) value(n *yaml.Node, k *knob.Knob) *uint64 {
-	value, err := k.Parse(r.text(n))
+func (r *reader) readValue(n *yaml.Node, k *knob.Knob) *uint64 {
+	value, err := k.Parse(r.readText(n))
 	if err != nil {
 		// The file's own message would offer shares, which a bound cannot be.
-		r.complain(n, "invalid value `%s`: expected what %s takes", n.Value, k.File)
+		r.addProblem(n, "invalid value `%s`: expected what %s takes", n.Value, k.File)
 	}
 	return &value
 }
@@ -180,14 +182,14 @@ type reader struct {
 // entries say what is done with the value of each key that a table may have.
 type entries map[string]func(*yaml.Node)
 
-func (r *reader) complain(n *yaml.Node, format string, args ...any) {
+func (r *reader) addProblem(n *yaml.Node, format string, args ...any) {
 	r.problems = append(r.problems, fmt.Errorf("%s:%d: %s", r.file, n.Line, fmt.Sprintf(format, args...)))
 }
 
-func (r *reader) table(n *yaml.Node, keys entries) {
-	n = target(n)
+func (r *reader) readTable(n *yaml.Node, keys entries) {
+	n = resolveAlias(n)
 	if n.Kind != yaml.MappingNode {
-		r.complain(n, "expected a table of %s", list(keys))
+		r.addProblem(n, "expected a table of %s", joinKeys(keys))
 		return
 	}
 	seen := map[string]bool{}
@@ -196,9 +198,9 @@ func (r *reader) table(n *yaml.Node, keys entries) {
 		read, known := keys[key.Value]
 		switch {
 		case !known:
-			r.complain(key, "unknown key `%s`: expected %s", key.Value, list(keys))
+			r.addProblem(key, "unknown key `%s`: expected %s", key.Value, joinKeys(keys))
 		case seen[key.Value]:
-			r.complain(key, "`%s` is there twice", key.Value)
+			r.addProblem(key, "`%s` is there twice", key.Value)
 		default:
 			read(value)
 		}
@@ -206,10 +208,10 @@ func (r *reader) table(n *yaml.Node, keys entries) {
 	}
 }
 
-func (r *reader) list(n *yaml.Node, each func(*yaml.Node)) {
-	n = target(n)
+func (r *reader) readList(n *yaml.Node, each func(*yaml.Node)) {
+	n = resolveAlias(n)
 	if n.Kind != yaml.SequenceNode {
-		r.complain(n, "expected a list")
+		r.addProblem(n, "expected a list")
 		return
 	}
 	for _, item := range n.Content {
@@ -217,24 +219,24 @@ func (r *reader) list(n *yaml.Node, each func(*yaml.Node)) {
 	}
 }
 
-func (r *reader) text(n *yaml.Node) string {
-	n = target(n)
+func (r *reader) readText(n *yaml.Node) string {
+	n = resolveAlias(n)
 	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-		r.complain(n, "expected a single value")
+		r.addProblem(n, "expected a single value")
 		return ""
 	}
 	return n.Value
 }
 
-// target is the node that an alias stands for.
-func target(n *yaml.Node) *yaml.Node {
+// resolveAlias returns the node that an alias stands for.
+func resolveAlias(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
 	}
 	return n
 }
 
-func list(keys entries) string {
+func joinKeys(keys entries) string {
 	names := make([]string, 0, len(keys))
 	for name := range keys {
 		names = append(names, "`"+name+"`")

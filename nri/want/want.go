@@ -64,9 +64,9 @@ const (
 	mostWords       = 1000 // bytes
 )
 
-// read sorts a pod's annotations. Every one that is weir's is checked, also those for containers
+// parseAnnotations sorts a pod's annotations. Every one that is weir's is checked, also those for containers
 // that are not being created now: a typing error must not pass as "no wish".
-func read(annotations map[string]string) (asked, error) {
+func parseAnnotations(annotations map[string]string) (asked, error) {
 	a := asked{pod: settings{}, all: settings{}, container: map[string]settings{}}
 	var keys []string
 	for key := range annotations {
@@ -89,7 +89,7 @@ func read(annotations map[string]string) (asked, error) {
 				key, Prefix, knob.Names(), podScope))
 			continue
 		}
-		setting, err := k.Set(annotations[key])
+		setting, err := k.ParseSetting(annotations[key])
 		if err != nil {
 			problems = append(problems, fmt.Errorf("annotation %s: %w", key, err))
 			continue
@@ -109,16 +109,16 @@ func read(annotations map[string]string) (asked, error) {
 	return a, oneLine(problems)
 }
 
-// Anything says whether the pod is to have a knob with this container: its own or the pod's.
-// Annotations count whatever they say: grant finds their errors.
-func (c *Config) Anything(pod Pod, container string) bool {
+// WantsAnything says whether the pod is to have a knob with this container: its own or the pod's.
+// Annotations count whatever they say: grantWish finds their errors.
+func (c *Config) WantsAnything(pod Pod, container string) bool {
 	for key := range pod.Annotations {
 		if strings.HasPrefix(key, Prefix) {
 			return true
 		}
 	}
 	for _, d := range c.defaults {
-		if d.matches(pod) && (len(d.pod) > 0 || len(d.container) > 0 && d.containers.match(container)) {
+		if d.matchesPod(pod) && (len(d.pod) > 0 || len(d.container) > 0 && d.containers.matchAny(container)) {
 			return true
 		}
 	}
@@ -127,17 +127,17 @@ func (c *Config) Anything(pod Pod, container string) bool {
 
 // ForPod is what the pod's own cgroup is to have. limit asks for its memory limit, 0 for none.
 func (c *Config) ForPod(pod Pod, limit func() (uint64, error)) (Wanted, error) {
-	a, err := read(pod.Annotations)
+	a, err := parseAnnotations(pod.Annotations)
 	if err != nil {
 		return Wanted{}, err
 	}
 	presets := settings{}
 	for _, d := range c.defaults {
-		if d.matches(pod) {
+		if d.matchesPod(pod) {
 			maps.Copy(presets, d.pod)
 		}
 	}
-	w, err := values(presets, a.pod, limit)
+	w, err := resolveValues(presets, a.pod, limit)
 	if err != nil {
 		return w, fmt.Errorf("for the pod's cgroup: %w", err)
 	}
@@ -146,27 +146,27 @@ func (c *Config) ForPod(pod Pod, limit func() (uint64, error)) (Wanted, error) {
 
 // ForContainer is what a container's cgroup is to have.
 func (c *Config) ForContainer(pod Pod, name string, limit func() (uint64, error)) (Wanted, error) {
-	a, err := read(pod.Annotations)
+	a, err := parseAnnotations(pod.Annotations)
 	if err != nil {
 		return Wanted{}, err
 	}
 	presets := settings{}
 	for _, d := range c.defaults {
-		if d.matches(pod) && d.containers.match(name) {
+		if d.matchesPod(pod) && d.containers.matchAny(name) {
 			maps.Copy(presets, d.container)
 		}
 	}
 	maps.Copy(a.all, a.container[name])
-	return values(presets, a.all, limit)
+	return resolveValues(presets, a.all, limit)
 }
 
-func (d *preset) matches(pod Pod) bool {
-	return d.namespaces.match(pod.Namespace) && (d.qos == nil || d.qos[pod.QoS])
+func (d *preset) matchesPod(pod Pod) bool {
+	return d.namespaces.matchAny(pod.Namespace) && (d.qos == nil || d.qos[pod.QoS])
 }
 
-// values puts what was asked over the presets and resolves shares of the limit. A preset that is a
+// resolveValues puts what was asked over the presets and resolves shares of the limit. A preset that is a
 // share of a limit that is not there is left out: its writer could not know of this pod.
-func values(presets, asked settings, limit func() (uint64, error)) (Wanted, error) {
+func resolveValues(presets, asked settings, limit func() (uint64, error)) (Wanted, error) {
 	w := Wanted{Values: Values{}, Times: Times{}}
 	for _, k := range knob.All {
 		setting, asks := asked[k]
@@ -191,7 +191,7 @@ func values(presets, asked settings, limit func() (uint64, error)) (Wanted, erro
 				continue
 			}
 		}
-		value, err := setting.Value(bytes)
+		value, err := setting.ResolveShare(bytes)
 		if err != nil {
 			return w, fmt.Errorf("%s: %w", k.File, err)
 		}

@@ -140,7 +140,7 @@ func TestBudget(t *testing.T) {
 	b := &Budget{}
 	allows := func(p Pod, r Request, want string) {
 		t.Helper()
-		err := b.Allows(c, p, r)
+		err := b.CheckAllowed(c, p, r)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("got %v, want %q", err, want)
 		}
@@ -156,30 +156,30 @@ func TestBudget(t *testing.T) {
 	allows(pod("default", cgroup.Burstable), weighs(500, false), "")
 	allows(a, request("1", "x", 0, 17), "would be 17825792 bytes, and a pod in namespace team-a may reserve 16777216")
 	allows(a, request("1", "x", 8, 8), "")
-	b.Note(a, request("1", "x", 8, 8))
+	b.Record(a, request("1", "x", 8, 8))
 	// The container again, as an update of it: not counted twice.
 	allows(a, request("1", "x", 8, 8), "")
 	allows(a, request("1", "y", 8, 1), "would be 17825792 bytes")
-	b.Note(a, request("2", "x", 0, 16))
+	b.Record(a, request("2", "x", 0, 16))
 	allows(a, request("3", "x", 0, 9), "other pods of namespace team-a reserve 33554432, and all of them may reserve 41943040")
 	allows(a, request("3", "x", 0, 8), "")
 	// What no annotation asks for is not refused, but it counts.
 	preset := request("4", "x", 0, 12)
 	preset.OfContainer.AsksFloor = false
 	allows(a, preset, "")
-	b.Note(a, preset)
+	b.Record(a, preset)
 	allows(a, request("3", "x", 0, 1), "reserve 46137344")
-	if got := b.Namespaces()["team-a"]; got != 44<<20 {
+	if got := b.ReservedByNamespace()["team-a"]; got != 44<<20 {
 		t.Errorf("team-a reserves %d", got)
 	}
-	b.Drop("2", "2-1", "x")
-	b.Drop("4", "4-1", "")
-	b.Drop("5", "5-1", "x")
+	b.Release("2", "2-1", "x")
+	b.Release("4", "4-1", "")
+	b.Release("5", "5-1", "x")
 	allows(a, request("3", "x", 0, 16), "")
 	allows(pod("team-b", cgroup.Burstable), request("6", "x", 0, 1), "")
 	allows(pod("team-b", cgroup.Burstable), request("6", "x", 0, 2), "may reserve 1048576")
-	b.Drop("1", "1-1", "")
-	b.Drop("2", "2-1", "")
+	b.Release("1", "1-1", "")
+	b.Release("2", "2-1", "")
 	if len(b.pods) != 0 {
 		t.Errorf("left: %v", b.pods)
 	}

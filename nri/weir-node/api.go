@@ -57,22 +57,22 @@ func inCluster(account string) (*api, error) {
 	}, nil
 }
 
-// mark writes label and annotation of a node.
-func (a *api) mark(ctx context.Context, name string, s state) error {
+// markNode writes label and annotation of a node.
+func (a *api) markNode(ctx context.Context, name string, s state) error {
 	var why any
 	if s.why != "" {
 		why = s.why
 	}
-	return a.patch(ctx, name, fmt.Sprint(s.ready), why)
+	return a.patchNode(ctx, name, fmt.Sprint(s.ready), why)
 }
 
-// unmark takes both away.
-func (a *api) unmark(ctx context.Context, name string) error {
-	return a.patch(ctx, name, nil, nil)
+// unmarkNode takes both away.
+func (a *api) unmarkNode(ctx context.Context, name string) error {
+	return a.patchNode(ctx, name, nil, nil)
 }
 
-// patch merges: null removes a key, and the node's other labels and annotations are not sent.
-func (a *api) patch(ctx context.Context, name string, ready, why any) error {
+// patchNode merges: null removes a key, and the node's other labels and annotations are not sent.
+func (a *api) patchNode(ctx context.Context, name string, ready, why any) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"labels":      map[string]any{label: ready},
 		"annotations": map[string]any{reason: why},
@@ -80,11 +80,11 @@ func (a *api) patch(ctx context.Context, name string, ready, why any) error {
 	if err != nil {
 		return err
 	}
-	return a.ask(ctx, http.MethodPatch, "/api/v1/nodes/"+url.PathEscape(name), body, nil)
+	return a.sendRequest(ctx, http.MethodPatch, "/api/v1/nodes/"+url.PathEscape(name), body, nil)
 }
 
-// after waits until a DaemonSet is ready on every node that it is for, at most ten minutes.
-func (a *api) after(ctx context.Context, log *slog.Logger, set string, every time.Duration) error {
+// waitForDaemonSet waits until a DaemonSet is ready on every node that it is for, at most ten minutes.
+func (a *api) waitForDaemonSet(ctx context.Context, log *slog.Logger, set string, every time.Duration) error {
 	if set == "" {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (a *api) after(ctx context.Context, log *slog.Logger, set string, every tim
 				DesiredNumberScheduled, NumberReady int
 			}
 		}
-		if err := a.ask(ctx, http.MethodGet, path, nil, &is); err != nil {
+		if err := a.sendRequest(ctx, http.MethodGet, path, nil, &is); err != nil {
 			return err
 		}
 		if is.Status.ObservedGeneration >= is.Metadata.Generation && is.Status.NumberReady >= is.Status.DesiredNumberScheduled {
@@ -118,19 +118,19 @@ func (a *api) after(ctx context.Context, log *slog.Logger, set string, every tim
 	}
 }
 
-// clean unmarks every node that is marked.
-func (a *api) clean(ctx context.Context, log *slog.Logger) error {
+// unmarkAll unmarks every node that is marked.
+func (a *api) unmarkAll(ctx context.Context, log *slog.Logger) error {
 	var nodes struct {
 		Items []struct {
 			Metadata struct{ Name string }
 		}
 	}
-	if err := a.ask(ctx, http.MethodGet, "/api/v1/nodes?labelSelector="+url.QueryEscape(label), nil, &nodes); err != nil {
+	if err := a.sendRequest(ctx, http.MethodGet, "/api/v1/nodes?labelSelector="+url.QueryEscape(label), nil, &nodes); err != nil {
 		return err
 	}
 	var failed []error
 	for _, n := range nodes.Items {
-		if err := a.unmark(ctx, n.Metadata.Name); err != nil {
+		if err := a.unmarkNode(ctx, n.Metadata.Name); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -139,8 +139,8 @@ func (a *api) clean(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(failed...)
 }
 
-// ask sends one request, and reads the answer into `into`.
-func (a *api) ask(ctx context.Context, method, path string, body []byte, into any) error {
+// sendRequest sends one request, and reads the answer into `into`.
+func (a *api) sendRequest(ctx context.Context, method, path string, body []byte, into any) error {
 	token, err := os.ReadFile(a.token)
 	if err != nil {
 		return fmt.Errorf("no service account in this container: %w", err)

@@ -83,21 +83,21 @@ func run(log *slog.Logger) error {
 	case "watch":
 		w := watcher{node: n, api: a, name: *name, log: log, again: *again}
 		if *listen != "" {
-			if err := w.serve(*listen); err != nil {
+			if err := w.serveProbes(*listen); err != nil {
 				return err
 			}
 		}
-		return w.watch(ctx, *every)
+		return w.watchNode(ctx, *every)
 	case "mark":
-		if s := n.module(); !s.ready {
-			// Nobody waits for a cluster that does not answer: the module comes first.
-			if err := a.mark(ctx, *name, s); err != nil {
+		if s := n.moduleState(); !s.ready {
+			// No part waits for a cluster that does not answer: the module comes first.
+			if err := a.markNode(ctx, *name, s); err != nil {
 				log.Error("the node stays unmarked", "error", err)
 			}
 		}
 		return nil
 	case "clean":
-		return errors.Join(a.after(ctx, log, *after, *every), a.clean(ctx, log))
+		return errors.Join(a.waitForDaemonSet(ctx, log, *after, *every), a.unmarkAll(ctx, log))
 	}
 	return fmt.Errorf("no such command: `%s`", os.Args[1])
 }
@@ -113,15 +113,15 @@ type watcher struct {
 	told atomic.Bool
 }
 
-func (w *watcher) watch(ctx context.Context, every time.Duration) error {
+func (w *watcher) watchNode(ctx context.Context, every time.Duration) error {
 	var before state
 	var at time.Time
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		now := w.node.look(ctx)
+		now := w.node.currentState(ctx)
 		if ctx.Err() == nil && (now != before || !w.told.Load() || time.Since(at) >= w.again) {
-			err := w.api.mark(ctx, w.name, now)
+			err := w.api.markNode(ctx, w.name, now)
 			w.told.Store(err == nil)
 			if err != nil {
 				w.log.Error("the node's label is not up to date", "error", err)
@@ -135,14 +135,14 @@ func (w *watcher) watch(ctx context.Context, every time.Duration) error {
 			// New pods would go unprotected from here on. Knobs of those that run stay.
 			last, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			return w.api.unmark(last, w.name)
+			return w.api.unmarkNode(last, w.name)
 		case <-ticker.C:
 		}
 	}
 }
 
-// serve answers kubelet's probes: 200 while the cluster knows what is so.
-func (w *watcher) serve(address string) error {
+// serveProbes answers kubelet's probes: 200 while the cluster knows what is so.
+func (w *watcher) serveProbes(address string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err

@@ -25,8 +25,8 @@ type state struct {
 	why   string
 }
 
-// module says whether weir's module is in effect.
-func (n *node) module() state {
+// moduleState says whether weir's module is in effect.
+func (n *node) moduleState() state {
 	text, err := os.ReadFile(filepath.Join(n.sys, "kernel/weir/state"))
 	if err != nil {
 		return state{why: n.notLoaded()}
@@ -55,21 +55,21 @@ func (n *node) notLoaded() string {
 	return "the module is not loaded"
 }
 
-// look says whether pods that start now get their knobs.
-func (n *node) look(ctx context.Context) state {
-	if s := n.module(); !n.stock && !s.ready {
+// currentState says whether pods that start now get their knobs.
+func (n *node) currentState(ctx context.Context) state {
+	if s := n.moduleState(); !n.stock && !s.ready {
 		return s
 	}
 	for _, part := range []struct{ name, url string }{{"weir-nri", n.plugin}, {"weir agent", n.agent}} {
-		if err := answers(ctx, part.url); err != nil {
+		if err := checkReady(ctx, part.url); err != nil {
 			return state{why: fmt.Sprintf("%s is not ready: %v", part.name, err)}
 		}
 	}
 	return state{ready: true}
 }
 
-// answers asks a part of weir on this node. Nothing is wrong with a part that is not there to be.
-func answers(ctx context.Context, url string) error {
+// checkReady asks a part of weir on this node. Nothing is wrong with a part that is not there to be.
+func checkReady(ctx context.Context, url string) error {
 	if url == "" {
 		return nil
 	}

@@ -171,7 +171,7 @@ func TestWatch(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- w.watch(ctx, 10*time.Millisecond) }()
+	go func() { ended <- w.watchNode(ctx, 10*time.Millisecond) }()
 
 	is := func(ready, words string) func() bool {
 		return func() bool {
@@ -225,7 +225,7 @@ func TestWatch(t *testing.T) {
 func TestRefused(t *testing.T) {
 	c := &cluster{nodes: map[string]*core.Node{"a": named("a", nil)}, refuse: true}
 	a := c.start(t)
-	err := a.mark(context.Background(), "a", state{ready: true})
+	err := a.markNode(context.Background(), "a", state{ready: true})
 	if err == nil || !strings.Contains(err.Error(), "403 Forbidden") || !strings.Contains(err.Error(), `cannot patch resource "nodes"`) {
 		t.Errorf("%v", err)
 	}
@@ -234,7 +234,7 @@ func TestRefused(t *testing.T) {
 	w := watcher{node: node{sys: sys}, api: a, name: "a", log: slog.New(slog.DiscardHandler), again: time.Hour}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- w.watch(ctx, 10*time.Millisecond) }()
+	go func() { ended <- w.watchNode(ctx, 10*time.Millisecond) }()
 	time.Sleep(100 * time.Millisecond)
 	if w.told.Load() {
 		t.Error("told, though it was refused")
@@ -245,7 +245,7 @@ func TestRefused(t *testing.T) {
 	eventually(t, "marked at last", func() bool { ready, _ := c.labels("a"); return ready == "true" && w.told.Load() })
 	stop()
 	<-ended
-	if err := a.mark(context.Background(), "gone", state{}); err == nil || !strings.Contains(err.Error(), "not found") {
+	if err := a.markNode(context.Background(), "gone", state{}); err == nil || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("%v", err)
 	}
 }
@@ -258,7 +258,7 @@ func TestClean(t *testing.T) {
 		"c": named("c", map[string]string{"zone": "z"}),
 	}}
 	c.nodes["b"].Annotations = map[string]string{reason: "no headers", "other": "stays"}
-	if err := c.start(t).clean(context.Background(), slog.New(slog.DiscardHandler)); err != nil {
+	if err := c.start(t).unmarkAll(context.Background(), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	for name, n := range c.nodes {
@@ -280,7 +280,7 @@ func TestCleanAfter(t *testing.T) {
 	c := &cluster{sets: map[string]*apps.DaemonSet{"/apis/apps/v1/namespaces/n/daemonsets/weir-unload": set}}
 	a := c.start(t)
 	log := slog.New(slog.DiscardHandler)
-	if err := a.after(context.Background(), log, "n/weir-unload", time.Millisecond); err != nil {
+	if err := a.waitForDaemonSet(context.Background(), log, "n/weir-unload", time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	if set.Status.NumberReady != 4 {
@@ -289,10 +289,10 @@ func TestCleanAfter(t *testing.T) {
 	set.Generation = 2
 	short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if err := a.after(short, log, "n/weir-unload", time.Millisecond); err == nil {
+	if err := a.waitForDaemonSet(short, log, "n/weir-unload", time.Millisecond); err == nil {
 		t.Error("a DaemonSet that no controller has seen counts")
 	}
-	if err := a.after(context.Background(), log, "n/gone", time.Millisecond); err == nil || !strings.Contains(err.Error(), "GET /apis") {
+	if err := a.waitForDaemonSet(context.Background(), log, "n/gone", time.Millisecond); err == nil || !strings.Contains(err.Error(), "GET /apis") {
 		t.Errorf("%v", err)
 	}
 }
@@ -315,11 +315,11 @@ func TestStock(t *testing.T) {
 	answering := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer answering.Close()
 	n := node{sys: t.TempDir(), stock: true, plugin: answering.URL, agent: answering.URL}
-	if s := n.look(context.Background()); !s.ready {
+	if s := n.currentState(context.Background()); !s.ready {
 		t.Error(s.why)
 	}
 	answering.Close()
-	if s := n.look(context.Background()); s.ready || !strings.Contains(s.why, "weir-nri is not ready") {
+	if s := n.currentState(context.Background()); s.ready || !strings.Contains(s.why, "weir-nri is not ready") {
 		t.Errorf("%+v", s)
 	}
 }
