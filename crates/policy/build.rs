@@ -11,7 +11,7 @@ const SOURCES: &str = "../../policy";
 /// Not part of the policy: how this compiler lays its structs out, for a test.
 const LAYOUT: &str = "src/layout.c";
 
-/// Where the module's periods are listed, in milliseconds.
+/// The list of the module's periods, in milliseconds.
 const PERIODS: &str = "../../policy/names.h";
 
 /// Writes each `#define WEIR_NAME_MS VALUE` with the comment above it as a Rust constant.

@@ -12,7 +12,7 @@ mod c {
     }
 }
 
-/// What is kept between two looks at a device, in milliseconds.
+/// State between two looks at a device, in milliseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assist {
@@ -28,7 +28,7 @@ pub struct Assist {
     pub rested_ms: u64,
 }
 
-/// What was seen of a device's flushers since the look before.
+/// A device's flushers since the look before.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {

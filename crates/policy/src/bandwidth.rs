@@ -36,7 +36,7 @@ pub const OWED_MOST_MS: u64 = 120_000;
 /// For how long a part of a line counts after all that it owed was paid, in milliseconds.
 pub const PART_LINGERS_MS: u64 = 1_000;
 
-/// What a cgroup with a bound has been charged and has paid, in bytes.
+/// Bytes that a cgroup with a bound has been charged and has paid.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -49,18 +49,18 @@ pub struct Level {
     pub rest: u64,
     /// Pages of a pass lately, in sixteenths of a page.
     pub usual: u64,
-    /// When that was.
+    /// Time up to which it was paid, in microseconds.
     pub now_us: u64,
 }
 
-/// What a pass waits for, on the path of its task.
+/// The debt that a pass waits for, on the path of its task.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Hold {
     /// Dirtied since the pass before.
     pub pages: u64,
-    /// Where it waits longest, in milliseconds.
+    /// The longest wait on the path, in milliseconds.
     pub due_ms: u64,
     /// There, the bytes that must have been paid.
     pub ticket: u64,
@@ -105,7 +105,7 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// How many milliseconds until the tickets of `hold` are paid.
+    /// Milliseconds until the tickets of `hold` are paid.
     pub fn due_ms(&mut self, now_ns: u64, hold: &Hold) -> u64 {
         let (level, part) = (&mut *self.level, &mut *self.part);
         // SAFETY: the pointers are valid for the call, the first two exclusively.
@@ -131,7 +131,7 @@ impl Hold {
         }
     }
 
-    /// Whether it is to be waited for, or left to add up.
+    /// `true` if it is to be waited for, `false` if it is left to add up.
     pub fn holds(&self) -> bool {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_bandwidth_holds(self) != 0 }

@@ -12,7 +12,7 @@ mod c {
     }
 }
 
-/// Where the parts of a blob are: `struct weir_btf` of `policy/btf.h`.
+/// The parts of a blob: `struct weir_btf` of `policy/btf.h`.
 #[repr(C)]
 pub(crate) struct Reader {
     pub types: *const c_char,
@@ -64,7 +64,7 @@ impl Btf {
         })
     }
 
-    /// How many types it describes.
+    /// Number of types that it describes.
     pub fn types(&self) -> u32 {
         self.reader.type_count
     }

@@ -53,12 +53,13 @@ impl Ceiling {
     }
 }
 
-/// What a cgroup with `limit` that has `used` pages leaves of `headroom`, which those below it have.
+/// The smaller of `headroom`, which the cgroups below have, and what a cgroup with `limit` and
+/// `used` pages has left.
 pub fn headroom(headroom: u64, limit: u64, used: u64) -> u64 {
     c::weir_memory_headroom(headroom, limit, used)
 }
 
-/// What a ratio is a share of, in pages.
+/// The memory that a ratio is a share of, in pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -67,7 +68,7 @@ pub struct Memory {
     pub file: u64,
     /// Of it, dirty or in writeback.
     pub dirty: u64,
-    /// What `memory.max` and `memory.high` still leave.
+    /// Pages that `memory.max` and `memory.high` still leave.
     pub headroom: u64,
     /// The host's dirtyable memory.
     pub host_avail: u64,
@@ -83,7 +84,7 @@ impl Memory {
     }
 }
 
-/// What Linux computed for one domain, in pages.
+/// Linux's limits of one domain, in pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -92,7 +93,7 @@ pub struct Limits {
     pub thresh: u64,
     /// The flusher starts from here.
     pub bg_thresh: u64,
-    /// What the domain is believed to hold.
+    /// Pages that the domain is believed to hold.
     pub dirty: u64,
     /// The domain's own smoothed limit, which decays slowly.
     pub dom_limit: u64,
@@ -106,7 +107,7 @@ impl Limits {
         unsafe { c::weir_ceiling_amend(self, ceiling, counts, kind) != 0 }
     }
 
-    /// Whether a writer is above the domain's freerun level.
+    /// `true` if a writer is above the domain's freerun level.
     pub fn brake(&self) -> bool {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_limits_brake(self) != 0 }
@@ -137,7 +138,7 @@ pub fn poll(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) -> u64
     unsafe { c::weir_ceiling_poll(ceiling, freerun, counts, stock_poll) }
 }
 
-/// What writers may fill of `ceiling`, in pages; at least two.
+/// The part of `ceiling` that writers may fill, in pages; at least two.
 pub fn limit(ceiling: u64) -> u64 {
     // SAFETY: no pointers.
     unsafe { c::weir_ceiling_limit(ceiling) }
@@ -149,7 +150,7 @@ pub fn left(ceiling: u64, counts: &Counts) -> u64 {
     unsafe { c::weir_ceiling_left(ceiling, counts) }
 }
 
-/// Whether a full ceiling lets a writer of `pages` past at `now_ns`, whose own wb has next to
+/// `true` if a full ceiling lets a writer of `pages` past at `now_ns`, whose own wb has next to
 /// nothing dirty; if so, `next_ns` becomes when it lets the next past.
 pub fn lets_past(next_ns: &mut u64, now_ns: u64, pages: u64) -> bool {
     // SAFETY: the pointer is valid for the call, exclusively.

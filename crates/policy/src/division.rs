@@ -63,7 +63,7 @@ pub fn lead(vtime: u64, least: u64, ahead: u64) -> u64 {
     c::weir_division_lead(vtime, least, ahead)
 }
 
-/// What a division's flushers may have in flight.
+/// The pages that a division's flushers may have in flight.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -74,7 +74,7 @@ pub struct Budget {
     pub written: u64,
     /// Written by all of the device, when last noted.
     pub of_device: u64,
-    /// When that was; 0: never.
+    /// Time of that note; 0: never.
     pub since_ns: u64,
     /// C truth value: others write much to the device.
     pub shared: u32,
@@ -106,7 +106,7 @@ impl Budget {
         unsafe { c::weir_budget_excess(self, hweight, in_flight) }
     }
 
-    /// Whether a flusher below a child with `hweight` that submitted `pages` in `ms`, and was held
+    /// `true` if a flusher below a child with `hweight` that submitted `pages` in `ms`, and was held
     /// by nothing, uses little.
     pub fn uses_little(&self, hweight: u32, pages: u64, ms: u64) -> bool {
         // SAFETY: `self` is a valid struct of the C layout.

@@ -21,7 +21,7 @@ pub const SECONDS_MAX: u64 = 3600;
 /// Memory is taken for plentiful again after this long without a sign, in milliseconds.
 pub const CALM_MS: u64 = 10_000;
 
-/// What is known of the host from beat to beat.
+/// Knowledge of the host, kept from beat to beat.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -42,7 +42,7 @@ pub struct Drain {
     pub limit: u64,
 }
 
-/// What one beat saw, in pages; flows since the beat before. The last one is a C truth value.
+/// One beat's figures, in pages; flows since the beat before. The last one is a C truth value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -106,14 +106,14 @@ pub fn amend(limits: &mut Limits, limit: u64, stock: u64) {
     unsafe { c::weir_drain_amend(limits, limit, stock) }
 }
 
-/// What the host's domain is amended by, and what a cgroup's follows.
+/// The figures that amend the host's domain, and those that a cgroup's domain follows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Host {
     /// [`Drain::limit`]; 0 = none.
     pub limit: u64,
-    /// What it is in force instead of.
+    /// The limit that it is in force instead of.
     pub stock: u64,
     /// Unused floors, as in [`crate::reserve::Host`].
     pub unused: u64,

@@ -21,7 +21,7 @@ pub const FLOORS_PERCENT_OF_LIMIT: u64 = 80;
 /// The most one floor may reserve, in percent of the cgroup's `memory.max`.
 pub const FLOOR_PERCENT_OF_MEMORY: u64 = 50;
 
-/// What a cgroup asks for and what its own memory limits are, in pages.
+/// The floor a cgroup asks for and its own memory limits, in pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -35,7 +35,7 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// What the cgroup's own memory limits leave of the floor it asks for.
+    /// The part of the floor the cgroup asks for that its own memory limits leave.
     pub fn own(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_floor_own(self) }
@@ -49,7 +49,7 @@ pub fn left(room: u64, held: u64) -> u64 {
     unsafe { c::weir_floor_left(room, held) }
 }
 
-/// What all floors of the host compete for, in pages.
+/// The pool that all floors of the host compete for, in pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -81,7 +81,7 @@ impl Pool {
 pub struct FloorPass {
     /// The effective floor: own cap and pool scale applied.
     pub floor: u64,
-    /// What it covers of dirty + writeback by who owns the folio.
+    /// Dirty + writeback that it covers, by the owner of the folio.
     pub memcg_dirty: u64,
     /// The same by who owns the inode, as far as the device's writeback that the writer is
     /// throttled on shows.
@@ -102,7 +102,7 @@ pub struct FloorPass {
     pub cgroup_domain: u32,
 }
 
-/// What a pass finds of one floor on the writer's path, in pages.
+/// One floor on the writer's path, as a pass finds it, in pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -119,7 +119,7 @@ pub struct Cover {
     pub foreign: u64,
 }
 
-/// What becomes of one writer's pass.
+/// The fate of one writer's pass.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -127,7 +127,7 @@ pub enum Verdict {
     Admit,
     /// No floor, or one that does not apply here: as stock.
     None,
-    /// What it covers fills the floor already: as stock.
+    /// The floor is full of pages that it covers already: as stock.
     Full,
     /// The host cannot honour more of any floor: as stock.
     HostFull,

@@ -15,7 +15,7 @@ mod c {
     }
 }
 
-/// What is kept between two beats.
+/// State between two beats.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -32,7 +32,7 @@ pub struct Headroom {
     pub seconds: u64,
 }
 
-/// What a beat saw besides what [`Beat`] has. The last two are C truth values.
+/// A beat's figures besides those of [`Beat`]. The last two are C truth values.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]

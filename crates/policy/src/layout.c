@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How the C compiler lays out each struct that crosses into Rust: its size,
- * then the offset of every member in the order of its header.  layout.rs compares.
+ * The C compiler's layout of each struct that crosses into Rust: its size, then
+ * the offset of every member in the order of its header.  layout.rs compares.
  */
 #include "assist.h"
 #include "headroom.h"

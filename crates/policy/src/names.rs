@@ -23,7 +23,7 @@ mod c {
 
 include!(concat!(env!("OUT_DIR"), "/periods.rs"));
 
-/// What a key of `memory.dirty_stat` counts.
+/// The unit of a key of `memory.dirty_stat`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code)] // constructed by C
@@ -36,7 +36,7 @@ pub enum Unit {
     Microseconds,
 }
 
-/// How a key of `memory.dirty_stat` behaves over time.
+/// The behaviour of a key of `memory.dirty_stat` over time.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code)] // constructed by C
@@ -52,9 +52,9 @@ pub enum Kind {
 pub struct StatKey {
     /// The key as it is printed.
     pub name: &'static str,
-    /// What it counts.
+    /// The unit it counts in.
     pub unit: Unit,
-    /// How it behaves over time.
+    /// Its behaviour over time.
     pub kind: Kind,
 }
 
@@ -88,12 +88,12 @@ pub fn knob_file(knob: u32) -> Option<&'static str> {
     text(c::weir_knob_file(knob))
 }
 
-/// What the knob with this number holds until it is written.
+/// The value of the knob with this number until it is written.
 pub fn knob_unset(knob: u32) -> u64 {
     c::weir_knob_unset(knob)
 }
 
-/// What the decider with this number in `enum weir_pause_by` is called.
+/// The name of the decider with this number in `enum weir_pause_by`.
 pub fn decider(by: u32) -> Option<&'static str> {
     text(c::weir_decider_name(by))
 }

@@ -13,11 +13,12 @@ mod c {
     }
 }
 
-/// What is kept between two looks, in pages and milliseconds.
+/// State between two looks, in pages and milliseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Narrow {
-    /// What all limited cgroups may have under writeback together, [`UNLIMITED`] if none is limited.
+    /// Pages that all limited cgroups may have under writeback together, [`UNLIMITED`] if none is
+    /// limited.
     pub window: u64,
     /// The least window that broke the bound, [`UNLIMITED`] if none did.
     pub wall: u64,
@@ -31,7 +32,7 @@ pub struct Narrow {
     pub wrote: u64,
     /// The window before this wider one, 0 once that is judged.
     pub narrower: u64,
-    /// What was written in a second with it.
+    /// Pages written in a second with it.
     pub slower: u64,
     /// Measured since the bound was last broken.
     pub calm_ms: u64,
@@ -68,7 +69,7 @@ impl Default for Narrow {
 pub struct Look {
     /// Measured since the window has been in effect.
     pub value: u64,
-    /// What `value` should not exceed, in its unit.
+    /// The bound that `value` should not exceed, in its unit.
     pub bound: u64,
     /// A wait for what is in flight that the bound allows, in microseconds.
     pub wait_us: u64,
@@ -87,13 +88,13 @@ pub struct Look {
 }
 
 impl Narrow {
-    /// What the look changes.
+    /// Takes one look in and changes the window by it.
     pub fn step(&mut self, look: &Look) {
         // SAFETY: both pointers are valid for the call.
         unsafe { c::weir_narrow_step(self, look) }
     }
 
-    /// Whether a narrower window can do nothing more for the bound.
+    /// `true` if a narrower window can do nothing more for the bound.
     pub fn is_spent(&self, look: &Look) -> bool {
         // SAFETY: both pointers are valid for the call.
         unsafe { c::weir_narrow_is_spent(self, look) != 0 }

@@ -37,7 +37,7 @@ pub fn reparents() -> &'static str {
     text(c::weir_reparenting_function()).unwrap_or_default()
 }
 
-/// What the module does with a function of the kernel.
+/// The module's use of a function of the kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code)] // constructed by C
@@ -55,7 +55,7 @@ pub enum Use {
 pub struct Function {
     /// Name, as in `/proc/kallsyms`.
     pub name: &'static str,
-    /// What is done with it.
+    /// The module's use of it.
     pub how: Use,
 }
 
@@ -71,7 +71,7 @@ pub fn functions() -> impl Iterator<Item = Function> {
     })
 }
 
-/// What is needed.
+/// The kind of a need.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code)] // constructed by C
@@ -86,7 +86,7 @@ pub enum Kind {
     Member,
 }
 
-/// Whether a kernel has it.
+/// The answer to a need: a kernel has it, or it is missing or different.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code)] // constructed by C
@@ -102,11 +102,11 @@ pub enum Fit {
 /// One thing that is needed of a kernel, and what it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// What it is.
+    /// The kind of need.
     pub kind: Kind,
-    /// Whether the kernel has it.
+    /// The kernel's answer.
     pub fit: Fit,
-    /// What the kernel calls it.
+    /// The kernel's name of it.
     pub name: &'static str,
     /// The struct that a member is of.
     pub of: Option<&'static str>,

@@ -15,11 +15,11 @@ mod c {
     }
 }
 
-/// What is kept between two looks, in pages and milliseconds.
+/// State between two looks, in pages and milliseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Objective {
-    /// What all limited cgroups may hold together, [`UNLIMITED`] if none is limited.
+    /// Pages that all limited cgroups may hold together, [`UNLIMITED`] if none is limited.
     pub budget: u64,
     /// The least budget that broke the bound, [`UNLIMITED`] if none did.
     pub wall: u64,
@@ -45,7 +45,7 @@ pub struct Objective {
     pub full: u64,
     /// The greatest budget that slowed the device down, 0 if none did.
     pub starved: u64,
-    /// What it wrote in a second with that one, 0 once that is judged.
+    /// Pages it wrote in a second with that one, 0 once that is judged.
     pub fed: u64,
     /// Written since the budget was last judged for it.
     pub fed_pages: u64,
@@ -91,7 +91,7 @@ impl Default for Objective {
 pub struct Look {
     /// Measured since the budget has been in effect.
     pub value: u64,
-    /// What `value` should not exceed, in its unit.
+    /// The bound that `value` should not exceed, in its unit.
     pub bound: u64,
     /// Pages dirty and in writeback, of those that may be limited.
     pub held: u64,
@@ -108,7 +108,7 @@ pub struct Look {
 }
 
 impl Objective {
-    /// What the look changes.
+    /// Takes one look in and changes the budget by it.
     pub fn step(&mut self, look: &Look) {
         // SAFETY: both pointers are valid for the call.
         unsafe { c::weir_objective_step(self, look) }
@@ -128,7 +128,7 @@ impl Objective {
     }
 }
 
-/// How much a disk takes at a time.
+/// The amount that a disk takes at a time.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue {
@@ -151,7 +151,7 @@ impl Queue {
     }
 }
 
-/// How many of `count` values may be beyond a bound on the percentile `per_mille`.
+/// Number of `count` values that may be beyond a bound on the percentile `per_mille`.
 pub fn spare(count: u64, per_mille: u32) -> u64 {
     c::weir_objective_spare(count, per_mille)
 }

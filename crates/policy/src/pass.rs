@@ -9,7 +9,7 @@ mod c {
     }
 }
 
-/// Who is asking.
+/// The caller that asks for a domain's limits.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
@@ -21,7 +21,7 @@ pub enum Pass {
     Reader,
 }
 
-/// What tells the three apart. Members are C truth values: non-zero is yes.
+/// Facts that tell the three apart. Members are C truth values: non-zero is yes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -39,13 +39,13 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Who is asking.
+    /// The caller that these facts tell of.
     pub fn kind(&self) -> Pass {
         // SAFETY: the pointer is valid for the call, and the C function returns enumerators only.
         unsafe { c::weir_pass_kind(self) }
     }
 
-    /// Whether a ceiling may be applied to the domain in this pass.
+    /// `true` if a ceiling may be applied to the domain in this pass.
     pub fn may_cap(&self) -> bool {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_pass_may_cap(self) != 0 }

@@ -8,7 +8,7 @@ mod c {
     }
 }
 
-/// What a cgroup's domain was judged by in a pass.
+/// The limit that a cgroup's domain was judged by in a pass.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -22,7 +22,7 @@ pub enum JudgedBy {
     Ancestor,
 }
 
-/// Who decided a pause.
+/// The decider of a pause.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
@@ -40,17 +40,17 @@ pub enum By {
     Device,
 }
 
-/// How many deciders there are.
+/// Number of deciders.
 pub const BY_COUNT: usize = By::Device as usize + 1;
 
-/// What is known of a pause, in pages; the two before the last are C truth values.
+/// Facts of a pause, in pages; the two before the last are C truth values.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Facts {
     /// The limit of the domain the kernel decided by.
     pub thresh: u64,
-    /// What it counted there.
+    /// Dirty pages it counted there.
     pub dirty: u64,
     /// The limit of the cgroup's domain in the same pass, amended.
     pub cgroup_thresh: u64,
@@ -60,12 +60,12 @@ pub struct Facts {
     pub cgroup_seen: u32,
     /// The device asked for strict limits of its own (FUSE).
     pub strictlimit: u32,
-    /// What the cgroup's domain was judged by.
+    /// The limit that the cgroup's domain was judged by.
     pub judged_by: JudgedBy,
 }
 
 impl Facts {
-    /// Whose limit decided the pause.
+    /// The decider of the pause.
     pub fn by(&self) -> By {
         // SAFETY: the pointer is valid for the call, and the C function returns enumerators only.
         unsafe { c::weir_pause_by(self) }

@@ -37,11 +37,11 @@ pub const WEIGHT: u32 = 100;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Host {
-    /// What is free and what all groups hold.
+    /// Memory that is free and that all groups hold.
     pub memory: u64,
-    /// What is free beyond the high watermarks.
+    /// Memory that is free beyond the high watermarks.
     pub free: u64,
-    /// What of it should stay free.
+    /// The part of it that should stay free.
     pub headroom: u64,
 }
 
@@ -50,19 +50,19 @@ pub struct Host {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Group {
-    /// What is charged to it: `memory.current`.
+    /// Memory charged to it: `memory.current`.
     pub usage: u64,
     /// Its `memory.high` as set by an earlier step, [`crate::UNLIMITED`] if by none.
     pub limit: u64,
     /// `memory.min` or `memory.low`, the larger.
     pub protection: u64,
-    /// What of `usage` cannot be reclaimed, as anonymous memory without swap.
+    /// The part of `usage` that cannot be reclaimed, as anonymous memory without swap.
     pub pinned: u64,
-    /// What it allocates in a second.
+    /// Pages it allocates in a second.
     pub rate: u64,
-    /// What is reclaimed of it in a second.
+    /// Pages reclaimed of it in a second.
     pub stolen: u64,
-    /// What of that it needs again in a second.
+    /// Pages of those that it needs again in a second.
     pub refaulted: u64,
     /// Its share of allocation and of memory; 0 counts as 1.
     pub weight: u32,
@@ -116,7 +116,7 @@ pub fn limits(host: &Host, groups: &[Group]) -> Vec<u64> {
 }
 
 impl Group {
-    /// What no limit of it falls below, with the [`weights`] of all groups.
+    /// The least that a limit of it may be, with the [`weights`] of all groups.
     pub fn floor(&self, host: &Host, weights: u64) -> u64 {
         // SAFETY: both pointers are valid for the call.
         unsafe { c::weir_reclaim_floor(host, self, weights) }

@@ -11,7 +11,7 @@ mod c {
 /// The most pages that tasks of a cgroup may have dirtied and not reported.
 pub const AHEAD_MOST: u64 = 2_048;
 
-/// What a pass sees of a wb, in pages and nanoseconds.
+/// The counts of a wb, as one pass reads them, in pages and nanoseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -26,20 +26,21 @@ pub struct Look {
     pub written: u64,
     /// Dirty pages and those in writeback.
     pub queued: u64,
-    /// What the pass's task dirtied and is yet to report: of a first look, what is new at most.
+    /// Pages that the pass's task dirtied and is yet to report: of a first look, the most that is
+    /// new.
     pub unreported: u64,
     /// C truth value: the first look ever, or after a pause.
     pub first: u32,
 }
 
-/// How far what a wb has recorded is known.
+/// The state of knowledge of what a wb has recorded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Recorded {
     /// Pages that it had recorded as dirtied.
     pub pages: u64,
-    /// When the look that said so ended.
+    /// End of the look that said so.
     pub ended_ns: u64,
 }
 

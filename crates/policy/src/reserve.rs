@@ -26,7 +26,7 @@ pub fn beyond(floor: u64, claimed: u64) -> u64 {
     unsafe { c::weir_reserve_beyond(floor, claimed) }
 }
 
-/// What the host's limits are amended for, in pages.
+/// The reservation that the host's limits are amended for, in pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]

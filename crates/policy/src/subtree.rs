@@ -17,7 +17,7 @@ mod c {
     }
 }
 
-/// What has changed, in pages, for one level to add and the next.
+/// A change of pages, which one level adds to its sums and hands to the next.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -30,7 +30,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What a cgroup that told its path `told` is to tell it when it holds `own`.
+    /// The change that a cgroup is to report to its path: `told` was the last report, it holds
+    /// `own`.
     pub fn between(told: &Counts, own: &Counts) -> Tally {
         // SAFETY: the pointers are valid for the call.
         unsafe { c::weir_subtree_change(told, own) }
@@ -60,7 +61,7 @@ impl Subtree {
         unsafe { c::weir_subtree_add(self, change, floor, foreign) }
     }
 
-    /// What claims this level's floor.
+    /// Pages that claim this level's floor.
     pub fn claimed(&self) -> u64 {
         c::weir_subtree_pages(self.claim)
     }

@@ -18,7 +18,7 @@ pub const WINDOW_MIN: u64 = 64 << 10;
 /// The longest time that one call of a filesystem's writepages is held, in milliseconds.
 pub const CALL_MOST_MS: u64 = 200;
 
-/// How fast pages were written of late.
+/// The rate at which pages were written of late.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
