@@ -39,7 +39,7 @@ pub enum Knob {
     DirtyBytes,
     /// The ceiling in percent of dirtyable memory.
     DirtyRatio,
-    /// How fast may be dirtied, in bytes per second.
+    /// The rate at which pages may be dirtied, in bytes per second.
     DirtyBandwidth,
     /// The weight among cgroups that compete for a device.
     DirtyWeight,
@@ -86,12 +86,12 @@ impl Knob {
         Knob::ALL.into_iter().find(|knob| knob.file() == file)
     }
 
-    /// What the file holds until it is written, as [`Knob::parse`] returns it.
+    /// The file's value until it is written, as [`Knob::parse`] returns it.
     pub fn default(self) -> u64 {
         names::knob_unset(self as u32)
     }
 
-    /// Whether `text`, as the file shows it, is the default.
+    /// `true` if `text`, as the file shows it, is the default.
     pub fn is_default(self, text: &str) -> bool {
         self.parse(text) == Ok(self.default())
     }
@@ -136,7 +136,7 @@ impl Knob {
         }
     }
 
-    /// What the file accepts, for people: the rest of "expected ...".
+    /// The values that the file accepts, for people: the rest of "expected ...".
     pub fn takes(self) -> String {
         self.takes_on(PageSize::default())
     }
@@ -179,7 +179,7 @@ pub struct Refused {
     pub knob: Knob,
     /// The text that was written.
     pub text: String,
-    /// How the module refuses it.
+    /// The module's way of refusing it.
     pub why: Error,
     /// Pages of the kernel that it is refused on.
     pub pages: PageSize,
@@ -224,8 +224,8 @@ pub fn stat(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// What `memory.dirty_stat` and the event `weir:dirty_pause` call those whose limit put a task to
-/// sleep, by number.
+/// The names that `memory.dirty_stat` and the event `weir:dirty_pause` have for those whose limit
+/// put a task to sleep, by number.
 pub fn deciders() -> impl Iterator<Item = &'static str> {
     (0..).map_while(names::decider)
 }
