@@ -14,7 +14,7 @@ pub struct Problem {
     /// Dotted path of the key (`host.memory`, `job[1].fio.rate`); empty when it is the file as a
     /// whole.
     pub key: String,
-    /// What is wrong with it and what would be right.
+    /// The error, and what would be right.
     pub what: String,
 }
 

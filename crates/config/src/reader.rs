@@ -10,8 +10,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What `sections` makes of the TOML `text`, whose first level may have the `known` keys. Any
-/// problem at all voids the result.
+/// Reads the TOML `text`, whose first level may have the `known` keys, by `sections`. Any problem
+/// at all voids the result.
 ///
 /// # Errors
 /// Everything that is wrong with the text, in line order.
@@ -85,7 +85,7 @@ pub struct Value<'a> {
     reader: &'a Reader<'a>,
     /// Dotted, as problems name it.
     pub key: String,
-    /// Where to point: the value, or the key's own line for a table header.
+    /// The place to point at: the value, or the key's own line for a table header.
     span: Range<usize>,
     value: &'a DeValue<'a>,
 }
@@ -112,7 +112,7 @@ impl<'a> Value<'a> {
         self.expect(self.value.as_str(), wanted)
     }
 
-    /// Whether it is a list.
+    /// `true` if it is a list.
     pub fn is_array(&self) -> bool {
         self.value.is_array()
     }

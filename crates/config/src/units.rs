@@ -10,7 +10,7 @@ pub const LARGEST: u64 = 1 << 50;
 /// No duration is longer: a year.
 pub const LONGEST_NS: u64 = 366 * 24 * 3600 * 1_000_000_000;
 
-/// What is said of what is no size, and of one that is too large.
+/// Messages for a text that is no size, and for one that is too large.
 const NO_SIZE: &str = "write a whole number with K, M, G or T (powers of 1024), as in `32M`";
 const TOO_LARGE: &str = "more than 1 PiB";
 
