@@ -32,7 +32,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Where a file of this name belongs, unless another has been found before.
+    /// The field for a file of this name, unless another has been found before.
     fn place(&mut self, name: &str) -> Option<&mut Option<Vec<u8>>> {
         let is = |stem: &str| {
             let rest = name.strip_prefix(stem);
@@ -71,7 +71,7 @@ impl Found {
     }
 }
 
-/// What a Debian package has.
+/// The kernel's files in a Debian package.
 pub(crate) fn of_deb(bytes: &[u8]) -> Result<Found> {
     let archive = ArchiveFile::parse(bytes).context("its ar archive")?;
     for member in archive.members() {
@@ -103,7 +103,7 @@ fn of_tar(tar: impl Read) -> Result<Found> {
     Ok(found)
 }
 
-/// What an RPM package has.
+/// The kernel's files in an RPM package.
 pub(crate) fn of_rpm(bytes: &[u8]) -> Result<Found> {
     let payload = rpm_payload(bytes).context("its headers do not fit its length")?;
     let mut found = Found::default();

@@ -31,7 +31,7 @@ const PAYLOAD_LEN: usize = 0x24c;
 const ZBOOT_MAGIC: (usize, &[u8]) = (4, b"zimg");
 const ZBOOT_OFFSET: usize = 8;
 const ZBOOT_LEN: usize = 12;
-/// Where arm64's image says what it is.
+/// The place at which an image of arm64 says that it is one, and the words.
 const ARM64_MAGIC: (usize, &[u8]) = (0x38, b"ARM\x64");
 /// A file in a file in a file, and one more.
 const MOST_DEEP: u32 = 4;
@@ -39,7 +39,7 @@ const MOST_DEEP: u32 = 4;
 /// A kernel as a file shows it.
 #[derive(Debug, Default)]
 pub struct KernelFile {
-    /// What `uname -r` says in it, if the file tells.
+    /// The release, as `uname -r` prints it, if the file tells.
     pub release: Option<String>,
     /// Its BTF, as in `/sys/kernel/btf/vmlinux`.
     pub btf: Option<Vec<u8>>,
@@ -388,8 +388,8 @@ fn segments(file: &object::File) -> Vec<Segment> {
     all.collect()
 }
 
-/// What the linker put between the two symbols that ftrace reads its sites from. `None` as well if
-/// they are filled in at boot only.
+/// Addresses that the linker put between the two symbols that ftrace reads its sites from. `None`
+/// as well if they are filled in at boot only.
 fn sites(file: &object::File, symbols: &BTreeMap<String, Option<u64>>) -> Option<Vec<u64>> {
     let at = |name: &str| symbols.get(name).copied().flatten();
     let (begin, end) = (at("__start_mcount_loc")?, at("__stop_mcount_loc")?);
@@ -424,7 +424,7 @@ fn number_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_le_bytes(bytes)).ok()
 }
 
-/// What the boot code of a vmlinuz decompresses.
+/// The data that the boot code of a vmlinuz decompresses.
 fn payload(image: &[u8]) -> Option<Vec<u8>> {
     let setup = match image.get(SETUP_SECTORS)? {
         0 => 4,
@@ -440,7 +440,7 @@ fn payload(image: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// What an image that unpacks itself under EFI holds.
+/// The kernel in an image that unpacks itself under EFI.
 fn zboot_payload(image: &[u8]) -> Option<&[u8]> {
     let begin = number_at(image, ZBOOT_OFFSET)?;
     image.get(begin..begin.checked_add(number_at(image, ZBOOT_LEN)?)?)

@@ -127,7 +127,7 @@ fn btf_is_found_in_an_image_without_headers() {
     assert!(cut.btf.is_none(), "its end is missing");
 }
 
-/// Where an arm64 kernel is linked to in these tests.
+/// The address that an arm64 kernel is linked to in these tests.
 const LINKED_AT: u64 = 0xffff_8000_8000_0000;
 
 /// An image whose table of two sites is at 64: addresses in place, or in entries by which the kernel

@@ -38,15 +38,15 @@ pub(crate) type Symbols = BTreeMap<String, Option<u64>>;
 
 /// A part of the image as it is loaded.
 pub(crate) struct Segment {
-    /// Where it begins in the file.
+    /// Its begin in the file.
     pub offset: usize,
-    /// Where it begins in memory.
+    /// Its begin in memory.
     pub address: u64,
     /// Its bytes in the file.
     pub len: usize,
 }
 
-/// What is in the image; `None` if nothing fits, as in a kernel without CONFIG_KALLSYMS.
+/// The symbols in the image; `None` if nothing fits, as in a kernel without CONFIG_KALLSYMS.
 pub(crate) fn find(image: &[u8], segments: &[Segment]) -> Option<Symbols> {
     let mut places = memchr::memmem::find_iter(image, DIGITS);
     let tokens = places.find_map(|digits| Tokens::around(image, digits))?;
@@ -132,7 +132,7 @@ fn read(image: &[u8], tokens: &Tokens, segments: &[Segment]) -> Option<Symbols> 
     )
 }
 
-/// Where offsets are, and what they are relative to: the number at `base`, or their own places.
+/// The places of offsets, and their base: the number at `base`, or their own places.
 struct Form {
     offsets: usize,
     base: Option<usize>,
@@ -177,7 +177,7 @@ impl Form {
     }
 }
 
-/// Where a byte of the file is in memory.
+/// The address in memory of a byte of the file.
 fn address_of(segments: &[Segment], at: usize) -> Option<u64> {
     let segment = segments
         .iter()
@@ -194,9 +194,9 @@ fn from_base(base: u64, offset: u32) -> u64 {
 }
 
 struct Names {
-    /// Where their count is.
+    /// The place of their count.
     count: usize,
-    /// Where each one's tokens are, and how many.
+    /// The place of each one's tokens, and their number.
     records: Vec<(usize, usize)>,
 }
 

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use std::io::Read;
 use std::path::Path;
 
-/// How compressed data begins.
+/// First bytes of compressed data, by format.
 const MAGICS: &[(&[u8], Format)] = &[
     (b"\x1f\x8b\x08", Format::Gzip),
     (b"\xfd7zXZ\0", Format::Xz),
