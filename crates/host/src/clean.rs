@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Others may look at what was made (udev at a disk, a shell in a directory).
 const SOON: Duration = Duration::from_secs(10);
 
-/// What earlier runs have left.
+/// Something that earlier runs have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOver {
     /// No run has left anything.

@@ -248,7 +248,7 @@ struct Reply {
     due: Instant,
     cookie: [u8; 8],
     error: u32,
-    /// What was read: from where, and how much.
+    /// The bytes that were read: their place and number.
     read: Option<(u64, usize)>,
 }
 

@@ -96,7 +96,7 @@ fn begin(keeper: Pid) {
     }
 }
 
-/// How the worker came to its end.
+/// The way in which the worker came to its end.
 enum End {
     /// `weir run` has ended, or wanted it.
     Wanted,

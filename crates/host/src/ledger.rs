@@ -9,7 +9,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// How to put one thing back.
+/// The way to put one thing back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
@@ -17,14 +17,14 @@ pub enum Entry {
     Write {
         /// The file to be written.
         file: PathBuf,
-        /// What is written into it.
+        /// The value that is written into it.
         value: String,
     },
     /// The same before anything else is put back: what would slow that down.
     Release {
         /// The file to be written.
         file: PathBuf,
-        /// What is written into it.
+        /// The value that is written into it.
         value: String,
     },
     /// Remove a directory with all that is in it.
@@ -39,7 +39,7 @@ pub enum Entry {
     },
 }
 
-/// Where the ledger is.
+/// The path of the ledger.
 fn file() -> PathBuf {
     Path::new(RUN).join("ledger")
 }

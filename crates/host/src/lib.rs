@@ -47,8 +47,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where a run has its mounts, its ledger and temporary files. Its lock, too: there is one run at a
-/// time.
+/// The directory of a run's mounts, its ledger and temporary files. Its lock, too: there is one run
+/// at a time.
 pub const RUN: &str = "/run/weir-run";
 /// The cgroup below which the scenario's are made.
 pub const CGROUP: &str = "/sys/fs/cgroup/weir-run";

@@ -17,7 +17,7 @@ fn loaded() -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// What modprobe would load for `name`, in that order, by the names they will have.
+/// The modules that modprobe would load for `name`, in that order, by the names they will have.
 fn with_dependencies(name: &str) -> Option<Vec<String>> {
     let output = Command::new("modprobe").args(["-D", name]).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// `MAJOR:MINOR` of the filesystem, which need not be that of a device.
     pub number: String,
-    /// Where it is mounted.
+    /// The directory it is mounted on.
     pub at: PathBuf,
     /// The filesystem's type, as in `ext4`.
     pub kind: String,

@@ -164,7 +164,7 @@ fn one(
 struct Said {
     arm: Arm,
     kernel: String,
-    /// How many phases are over.
+    /// Number of phases that are over.
     phases: usize,
     metrics: Figures,
     problems: Vec<String>,

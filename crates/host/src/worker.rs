@@ -210,7 +210,7 @@ pub(crate) fn device_number(directory: &Path) -> Option<String> {
     Some(number.trim().to_owned())
 }
 
-/// What only this machine can do for a scenario.
+/// The acts that only this machine can do for a scenario.
 struct Here<'a> {
     config: &'a RunConfig,
     channel: &'a Channel,
