@@ -26,9 +26,9 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Lists younger than this are not fetched again.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
 
-/// How the host configures apt.
+/// The host's configuration of apt.
 const HOST: &str = "/etc/apt";
-/// What apt said of these lists; it takes a second to say it again.
+/// Answers that apt gave of these lists; it takes a second to say one again.
 const ANSWERS: &str = "answers";
 
 /// Suites of the distribution that are used together, in an apt root of their own.
@@ -59,7 +59,7 @@ pub const BASE_WITH_BACKPORTS: Release = Release {
     security: Some("bookworm-security"),
 };
 
-/// Where kernels come from that [`BASE`] does not have, in the order they are asked for them. Their
+/// Releases with kernels that [`BASE`] does not have, in the order they are asked for them. Their
 /// lists are 10 to 20 MB each, and fetched only then.
 pub const NEWER: &[Release] = &[
     Release {
@@ -193,7 +193,7 @@ impl Apt {
         }
     }
 
-    /// When a file of this root was written.
+    /// The time at which a file of this root was written.
     fn written(&self, name: &str) -> Option<SystemTime> {
         fs::metadata(self.root.join(name)).ok()?.modified().ok()
     }
@@ -233,7 +233,7 @@ impl Apt {
         command
     }
 
-    /// What `apt-cache` says of the lists.
+    /// The answer of `apt-cache` about the lists.
     fn answer(&self, question: &[&str]) -> Result<String> {
         let mut hasher = DefaultHasher::new();
         question.hash(&mut hasher);
@@ -275,7 +275,7 @@ impl Apt {
             .collect())
     }
 
-    /// Where packages are, newest version first for each.
+    /// The places of packages, newest version first for each.
     pub fn places(&self, packages: &[&str]) -> Result<Vec<Place>> {
         if packages.is_empty() {
             return Ok(Vec::new());
@@ -373,7 +373,7 @@ fn is_old(updated: SystemTime) -> bool {
         .map_or(true, |age| age > FRESH)
 }
 
-/// When a file or directory in `path`, or itself, was last changed.
+/// The time at which a file or directory in `path`, or itself, was last changed.
 fn last_change(path: &Path) -> Option<SystemTime> {
     let metadata = fs::metadata(path).ok()?;
     let mut last = metadata.modified().ok()?;

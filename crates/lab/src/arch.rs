@@ -55,7 +55,7 @@ impl Arch {
         }
     }
 
-    /// Where programs expect their dynamic linker, without the first slash.
+    /// The path at which programs expect their dynamic linker, without the first slash.
     pub fn linker(self) -> &'static str {
         match self {
             Arch::Amd64 => "lib64/ld-linux-x86-64.so.2",

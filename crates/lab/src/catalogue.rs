@@ -15,8 +15,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// What images are called before their release, the first that there is being taken. A
-/// `linux-image-R` is empty where there is a `linux-binary-R`.
+/// Names of images before their release, the first that there is being taken. A `linux-image-R` is
+/// empty where there is a `linux-binary-R`.
 const PACKAGES: [(&str, &str); 4] = [
     ("linux-binary-", ""),
     ("linux-binary-unsigned-", ""),
@@ -27,13 +27,13 @@ const PACKAGES: [(&str, &str); 4] = [
 /// An image in the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InArchive {
-    /// What `uname -r` says in it.
+    /// The release, as `uname -r` prints it.
     pub release: String,
     /// The series, as in `6.12`.
     pub series: String,
     /// The flavour: what stands before and after the architecture, `generic` if nothing does.
     pub flavour: String,
-    /// Whose kernel it is.
+    /// The architecture that the kernel is for.
     pub arch: Arch,
     /// The package that holds it.
     pub package: String,
@@ -118,7 +118,8 @@ fn release_of(package: &str) -> Option<(usize, &str)> {
         .next()
 }
 
-/// What a release has around its architecture: `cloud` of `-cloud-arm64`, `16k` of `-arm64-16k`.
+/// The words of a release around its architecture: `cloud` of `-cloud-arm64`, `16k` of
+/// `-arm64-16k`.
 fn flavour(release: &str, arch: Arch) -> Option<String> {
     let (before, after) = release.rsplit_once(&format!("-{}", arch.debian()))?;
     let before = ["cloud", "rt"]

@@ -43,7 +43,7 @@ pub(crate) fn releases() -> impl Iterator<Item = &'static Release> {
     [&BASE, &BASE_WITH_BACKPORTS].into_iter().chain(NEWER)
 }
 
-/// What the names of a flavour's packages end with; `None` for a flavour that Debian does not have.
+/// The end of the names of a flavour's packages; `None` for a flavour that Debian does not have.
 pub fn suffix(flavour: &str, arch: Arch) -> Option<String> {
     let (_, before, behind) = flavours_of(arch).find(|(name, ..)| *name == flavour)?;
     Some(format!("{before}{}{behind}", arch.debian()))
@@ -58,7 +58,7 @@ pub fn flavours(arch: Arch) -> String {
 /// A kernel that an archive offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Offer {
-    /// What `uname -r` says in it.
+    /// The release, as `uname -r` prints it.
     release: String,
     /// The packages with its image and modules.
     packages: Vec<String>,
@@ -127,7 +127,7 @@ fn first<A, T>(
     )
 }
 
-/// Where a kernel was looked for, for messages.
+/// The releases in which a kernel was looked for, for messages.
 fn asked() -> String {
     let names: Vec<_> = releases().map(|release| release.name).collect();
     format!(
@@ -179,7 +179,7 @@ fn offers(names: &[String]) -> Vec<Offer> {
 /// A kernel that `--kernel` takes, for `weir kernels`.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Listed {
-    /// What `--kernel` takes to get it.
+    /// The value of `--kernel` that gets it.
     pub name: String,
     /// The series, as in `6.12`.
     pub series: String,
@@ -187,7 +187,7 @@ pub struct Listed {
     pub flavour: &'static str,
     /// The architecture, by Debian's name.
     pub architecture: &'static str,
-    /// What `uname -r` says in it.
+    /// The release, as `uname -r` prints it.
     pub release: String,
     /// The version of its packages; `None` for one that the archive has no longer.
     pub version: Option<String>,
@@ -197,7 +197,7 @@ pub struct Listed {
     pub cached: bool,
 }
 
-/// Which lists [`list`] goes by.
+/// The lists that [`list`] goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
     /// Those in the cache, however old; nothing is fetched.
@@ -349,10 +349,10 @@ fn colon(arch: Arch) -> String {
     arch.suffix().replace('-', ":")
 }
 
-/// Where the cache has kernels.
+/// The cache's directory of kernels.
 const KERNELS: &str = "kernels";
 
-/// Where a kernel is in the cache.
+/// The place of a kernel in the cache.
 fn below(release: &str) -> String {
     format!("{KERNELS}/{release}")
 }

@@ -14,10 +14,10 @@ use crate::kernel_source::{SourceTree, installed, root};
 use anyhow::{Context, Result, ensure};
 use std::str::FromStr;
 
-/// What every kind is configured with; the kind's own lines come after it.
+/// The configuration that every kind has; the kind's own lines come after it.
 const COMMON: &str = include_str!("../data/debug.config");
 
-/// What a debug kernel looks for.
+/// The errors that a debug kernel looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Uses of freed memory, with lockdep and kmemleak.
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// What its release ends with, as its fragment says.
+    /// The end of its release, as its fragment has it.
     pub(crate) fn localversion(self) -> &'static str {
         match self {
             Kind::Kasan => "-weir-debug",

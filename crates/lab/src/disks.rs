@@ -56,7 +56,7 @@ impl Disks {
         })
     }
 
-    /// What QEMU has to emulate.
+    /// The drives that QEMU has to emulate.
     pub fn drives(&self) -> Vec<Drive> {
         let emulated = self.disks.iter().filter(|_| self.module.is_none());
         let drives = emulated.map(|disk| Drive {

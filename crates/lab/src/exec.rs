@@ -33,7 +33,7 @@ pub struct ScriptDisk {
     pub write_bandwidth: Option<u64>,
 }
 
-/// What to run, and in what guest.
+/// A script to run, and the guest to run it in.
 #[derive(Clone, Debug)]
 pub struct ScriptRequest {
     /// The kernel, as for `--kernel`.
@@ -79,11 +79,11 @@ pub struct ScriptRequest {
     pub init: Option<PathBuf>,
     /// Folder for what the script leaves in [`OUT`].
     pub out: Option<PathBuf>,
-    /// Where kernels and the like are kept.
+    /// The store of kernels and the like.
     pub cache: Cache,
 }
 
-/// What became of it.
+/// The outcome of a script.
 #[derive(Clone, Debug)]
 pub struct ScriptResult {
     /// `uname -r`, if the guest got that far.
@@ -98,7 +98,7 @@ pub struct ScriptResult {
     pub seconds: f64,
 }
 
-/// What is told while a guest runs.
+/// A message while a guest runs.
 pub enum Said<'a> {
     /// A line of the script's output.
     Line(&'a str),

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// What `--kernel` says.
+/// The kernel that `--kernel` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelSpec {
     /// The newest kernel of a series from Debian's archive.
@@ -104,7 +104,7 @@ impl KernelSpec {
 pub struct Kernel {
     /// Release of the kernel (`uname -r`).
     pub release: String,
-    /// What it runs on.
+    /// The architecture it runs on.
     pub arch: Arch,
     /// The bootable image.
     pub image: PathBuf,
@@ -112,7 +112,7 @@ pub struct Kernel {
     pub modules: PathBuf,
     /// A tree that out-of-tree modules are built against, if there is one.
     pub headers: Option<PathBuf>,
-    /// What to build with, where the host's own tools will not do.
+    /// Tools to build with, where the host's own will not do.
     pub tools: Option<Toolchain>,
 }
 

@@ -176,11 +176,11 @@ impl KernelModules {
     }
 }
 
-/// What a module says about itself.
+/// A module's words about itself.
 #[derive(Debug, Default, PartialEq)]
 struct Info {
     depends: Vec<String>,
-    /// What `softdep` wants loaded first: modules, or names that are an alias or built in.
+    /// Names that `softdep` wants loaded first: modules, or names that are an alias or built in.
     before: Vec<String>,
     aliases: Vec<String>,
 }

@@ -31,7 +31,7 @@ pub(crate) struct SourceTree {
     pub source: PathBuf,
 }
 
-/// Where the kernel of this name is, with its tree.
+/// The directory of the kernel of this name, with its tree.
 pub(crate) fn root(cache: &Cache, name: &str) -> PathBuf {
     cache.path(&format!("kernels/{name}"))
 }
@@ -134,7 +134,8 @@ fn configure(source: &Path, base: &[&str], fragment: &str) -> Result<()> {
     Ok(())
 }
 
-/// What was asked for and is not there. An option that does not exist is as good as one not set.
+/// Lines that were asked for and are not there. An option that does not exist is as good as one not
+/// set.
 fn lost<'a>(asked: &'a str, config: &str) -> Vec<&'a str> {
     let unset = |line: &str| {
         let name = line.strip_prefix("# ")?.strip_suffix(" is not set")?;

@@ -15,7 +15,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where all shared libraries lie in the guest: the first place Debian's dynamic linker looks.
+/// The directory of all shared libraries in the guest: the first place Debian's dynamic linker
+/// looks.
 pub fn directory(arch: Arch) -> String {
     format!("usr/lib/{}", arch.triplet())
 }

@@ -11,7 +11,7 @@
 //! only where FADT is of ACPI 6.3 or newer, or a hypervisor it knows runs it. QEMU emulating a
 //! machine is neither.
 
-/// Where a PC's interrupt controllers are.
+/// Addresses of a PC's interrupt controllers.
 const LOCAL_APIC: u32 = 0xfee0_0000;
 const IO_APIC: u32 = 0xfec0_0000;
 /// Local APICs have eight bits for their number; the last is a broadcast.
@@ -20,7 +20,7 @@ const MOST_LOCAL_APICS: u32 = 255;
 const PCI_INTERRUPTS: [u8; 4] = [5, 9, 10, 11];
 const LEVEL_HIGH: u8 = 0b1101;
 
-/// What Linux is told beside the table.
+/// Options that Linux is told beside the table.
 pub fn kernel_options(cpus: u32) -> String {
     format!("acpi_apic_instance=2 maxcpus={cpus}")
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// It writes or reads some hundred megabytes at most; a busy disk takes its time.
 const PATIENCE_WITH_STATE: Duration = Duration::from_secs(300);
-/// How often it is asked whether it has.
+/// Pause between two questions whether it has written or read all.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A monitor that takes commands.

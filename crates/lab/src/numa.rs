@@ -27,7 +27,7 @@ const MOST_TIERS: usize = 16;
 /// HMAT has 16 bits for a bandwidth, with one factor for all of a table.
 const BANDWIDTH_BITS: u32 = 16;
 
-/// How much memory there is, `dimm` saying that the last tier is one.
+/// The amount of memory, `dimm` saying that the last tier is one.
 pub fn memory(all: u64, tiers: &[Tier], dimm: bool) -> String {
     match tiers.last().filter(|_| dimm) {
         None => format!("{all}B"),
@@ -38,7 +38,7 @@ pub fn memory(all: u64, tiers: &[Tier], dimm: bool) -> String {
     }
 }
 
-/// What QEMU is told; nothing where there are no tiers.
+/// QEMU's arguments; none where there are no tiers.
 ///
 /// # Errors
 /// What HMAT cannot say, or QEMU will not.

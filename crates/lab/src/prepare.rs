@@ -17,9 +17,9 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// What all guests of a kernel have in common.
+/// The files that all guests of a kernel have in common.
 pub struct Base {
-    /// What initramfs archives it consists of.
+    /// The initramfs archives it consists of.
     archives: Vec<PathBuf>,
     /// The binary that is process 1.
     init: PathBuf,
@@ -90,11 +90,11 @@ fn ended(archive: Archive<BufWriter<File>>) -> Result<File> {
         .context("writing an archive")
 }
 
-/// What goes into a guest besides what all have in common.
+/// The files of one guest besides those that all have in common.
 pub struct Contents<'a> {
     /// In the order of the machine's drives.
     pub disks: &'a Disks,
-    /// What to do.
+    /// The work to do.
     pub work: Work,
     /// The script, if that is the work.
     pub script: Option<Vec<u8>>,

@@ -21,9 +21,9 @@ use std::path::Path;
 
 /// The name of the tree in the cache.
 const TREE: &str = "refused";
-/// What every variant is configured with; its own lines come after it.
+/// The configuration that every variant has; its own lines come after it.
 const COMMON: &str = include_str!("../data/refused.config");
-/// What those have besides that a module is built for, so that they boot.
+/// Options that variants which a module is built for have besides, so that they boot.
 const GUEST: &str = include_str!("../data/refused-guest.config");
 
 /// One way to build the kernel.
@@ -199,7 +199,7 @@ fn edit(source: &Path, stock: &Path, edits: &[Edit]) -> Result<()> {
     Ok(())
 }
 
-/// What the file says in the source package; kept at `stock` before it is edited for the first time.
+/// The file's text in the source package; kept at `stock` before it is edited for the first time.
 fn stock_text(source: &Path, stock: &Path, file: &str) -> Result<String> {
     let kept = stock.join(file);
     if !kept.exists() {

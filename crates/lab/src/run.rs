@@ -41,11 +41,11 @@ pub struct Lab {
     pub count_instructions: bool,
     /// The binary that becomes the guests' process 1; the running one if `None`.
     pub init: Option<PathBuf>,
-    /// Where kernels and the like are kept; runs too, if they are asked for nowhere else.
+    /// The store of kernels and the like; runs too, if they are asked for nowhere else.
     pub cache: Cache,
 }
 
-/// What no guest can honour of `scenario`.
+/// The parts of `scenario` that no guest can honour.
 pub fn refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
     let mut refused = place::refused_keys(scenario, Place::Lab);
     let mut refuse = |key: &str, what: String| refused.push(Refusal::new(key, what));

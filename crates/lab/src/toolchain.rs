@@ -28,7 +28,7 @@ use std::process::Command;
 
 /// Names the directory of the tools to the scripts.
 const VARIABLE: &str = "WEIR_TOOLS";
-/// What a program is called whose name its script has.
+/// The name of a program whose own name its script has.
 const PROGRAM: &str = "elf";
 /// In the place of a program; links to it are followed, since they have no `.elf` beside them.
 const SCRIPT: &str = r#"#!/bin/sh

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Of how many readings the best is taken.
 const READINGS: u32 = 20;
-/// How often it is measured until two results agree.
+/// Number of measurements until two results agree, at most.
 const ATTEMPTS: u32 = 6;
 /// Results agree if they differ by less than one in so many. Linux itself bears one in 100.
 const AGREEMENT: u64 = 1000;

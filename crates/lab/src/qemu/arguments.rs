@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 /// The frequency of a guest's time stamp counter while instructions are counted, one a nanosecond.
 const COUNTED_KHZ: u64 = 1_000_000;
 
-/// What QEMU is given as open descriptors, besides what it starts from.
+/// Files that QEMU is given as open descriptors, besides those it starts from.
 pub(super) struct Inherited<'a> {
     pub(super) images: &'a [File],
     pub(super) console: &'a File,

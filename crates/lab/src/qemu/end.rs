@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a guest ended.
+/// The way in which a guest ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// It said everything it had to say.
@@ -41,9 +41,9 @@ impl fmt::Display for End {
 pub struct FailedBoot {
     /// Counted from 1.
     pub number: u32,
-    /// How it ended.
+    /// The way in which it ended.
     pub end: End,
-    /// Where its console's output is kept.
+    /// The file of its console's output.
     pub log: PathBuf,
 }
 

@@ -19,7 +19,7 @@ const STATE: &str = "state";
 /// That many are kept, those used last.
 const MOST: usize = 12;
 
-/// Where less is free, bytes, guests boot each time: all that are kept may take as much.
+/// Free space, in bytes, below which guests boot each time: all that are kept may take as much.
 const LEAST_ROOM: u64 = 4 << 30;
 
 /// Is there room in the cache to save guests?
