@@ -38,7 +38,7 @@ mod throttle;
 mod vary;
 
 pub use iocost::Weights;
-pub use medium::{Medium, sector};
+pub use medium::{Medium, sector_of};
 pub use request::{Request, Waiter, What};
 pub use throttle::ThrotlGrp;
 pub use vary::Vary;
@@ -194,12 +194,12 @@ impl Device {
     }
 
     /// Percent of the host's limit that it is held to strictly.
-    pub fn strict(&self) -> Option<u64> {
+    pub fn strict_percent(&self) -> Option<u64> {
         self.traits.strict
     }
 
     /// In which hctx a writeback's requests from a CPU are.
-    pub fn hctx(&self, wb: usize, cpu: u16) -> u32 {
+    pub fn hctx_of(&self, wb: usize, cpu: u16) -> u32 {
         match self.traits.weights {
             Some(_) => wb as u32,
             None => cpu.into(),
@@ -216,7 +216,7 @@ impl Device {
     }
 
     /// `true` if a request may be put in line.
-    pub fn admits(&self, request: &Request) -> bool {
+    pub fn may_queue(&self, request: &Request) -> bool {
         match request.is_throttled() {
             true => self.has_room(request.hctx),
             false => !self.takes_tag(request) || self.has_tag(request.hctx),
@@ -251,7 +251,7 @@ impl Device {
     }
 
     /// Puts a request in line. Returns when it will be complete if it is the first there.
-    pub fn submit(&mut self, request: Request, now: Ns) -> Option<Ns> {
+    pub fn queue_request(&mut self, request: Request, now: Ns) -> Option<Ns> {
         self.queued = self.queued_until(now);
         (self.has, self.has_since) = (self.has + 1, now);
         self.inflight += u32::from(request.is_throttled());
@@ -268,26 +268,26 @@ impl Device {
         let bytes = u128::from(request.bytes());
         let time = (bytes * u128::from(SECOND)).div_ceil(u128::from(bandwidth)) as Ns;
         let weights = self.traits.weights.as_mut();
-        let tag = weights.map(|weights| weights.comes(request.cgroup as usize, time));
+        let tag = weights.map(|weights| weights.queue_request(request.cgroup as usize, time));
         let vary = self.traits.vary.as_mut();
-        let time = vary.map_or(time, |vary| vary.scatters(time));
+        let time = vary.map_or(time, |vary| vary.vary_time(time));
         line.insert(request, time, tag, now)
     }
 
     /// Takes out what is complete at `now`, its slot free; or tells when something will be.
-    pub fn complete(&mut self, now: Ns) -> Result<Done, Ns> {
-        let line = if self.reads.due() < self.queue.due() {
+    pub fn complete_first(&mut self, now: Ns) -> Result<Done, Ns> {
+        let line = if self.reads.first_due() < self.queue.first_due() {
             &mut self.reads
         } else {
             &mut self.queue
         };
-        let due = line.due();
+        let due = line.first_due();
         let (request, tag) = (due <= now).then(|| line.pop()).flatten().ok_or(due)?;
-        let next = Some(line.due()).filter(|due| *due < Ns::MAX);
+        let next = Some(line.first_due()).filter(|due| *due < Ns::MAX);
         self.queued = self.queued_until(now);
         (self.has, self.has_since) = (self.has - 1, now);
         if let Some(weights) = &mut self.traits.weights {
-            weights.goes(request.cgroup as usize, tag);
+            weights.complete_request(request.cgroup as usize, tag);
         }
         self.done += 1;
         let failed = self.traits.fails > 0 && self.done % self.traits.fails == 0;
@@ -320,7 +320,7 @@ impl Device {
 
     /// A request is not written before the server commits: when it does, if that is not scheduled
     /// yet. Gives it back if there is no server.
-    pub fn commits(&mut self, request: Request, now: Ns) -> Result<Option<Ns>, Request> {
+    pub fn commit_later(&mut self, request: Request, now: Ns) -> Result<Option<Ns>, Request> {
         let burst = self.traits.burst;
         if burst == 0 {
             return Err(request);
@@ -331,12 +331,12 @@ impl Device {
     }
 
     /// Takes the requests that are written now that the server has committed.
-    pub fn committed(&mut self) -> Vec<Request> {
+    pub fn take_committed(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.uncommitted)
     }
 
     /// A flusher or task waits for a slot.
-    pub fn wait(&mut self, waiter: Waiter, hctx: u32) {
+    pub fn wait_for_slot(&mut self, waiter: Waiter, hctx: u32) {
         let is_throttled = match &waiter {
             Waiter::Request(request) => request.is_throttled(),
             _ => true,
@@ -349,7 +349,7 @@ impl Device {
     }
 
     /// `io.max` of a cgroup for reads, or for writes; none if it has none.
-    pub fn throttle(&mut self, cgroup: usize, is_read: bool) -> Option<&mut ThrotlGrp> {
+    pub fn throttle_of(&mut self, cgroup: usize, is_read: bool) -> Option<&mut ThrotlGrp> {
         self.traits.limits.get_mut(&(cgroup, is_read))
     }
 
@@ -365,7 +365,7 @@ impl Device {
 
     /// Pages in flight: in line, not committed, or waiting to get there.
     #[cfg(any(test, debug_assertions))]
-    pub fn pages(&self) -> u64 {
+    pub fn pages_in_flight(&self) -> u64 {
         let waiting = self
             .waiters
             .iter()
@@ -376,10 +376,10 @@ impl Device {
                 _ => None,
             });
         self.queue
-            .all()
+            .all_requests()
             .chain(&self.uncommitted)
             .chain(waiting)
-            .chain(self.traits.limits.values().flat_map(ThrotlGrp::all))
+            .chain(self.traits.limits.values().flat_map(ThrotlGrp::all_waiting))
             .filter(|request| matches!(request.what, What::Pages { .. }))
             .map(|request| u64::from(request.pages))
             .sum()

@@ -52,17 +52,17 @@ impl Host {
 
     /// Lets the next event happen, unless it is later than `end`. False if there was none, and it
     /// is `end` then.
-    pub fn step(&mut self, end: Ns) -> bool {
+    pub fn run_next_event(&mut self, end: Ns) -> bool {
         let Some(event) = self.tasks.next(end) else {
             return false;
         };
-        self.dispatch(event);
+        self.dispatch_event(event);
         #[cfg(any(test, debug_assertions))]
-        self.check(false);
+        self.check_invariants(false);
         true
     }
 
-    fn dispatch(&mut self, event: Event) {
+    fn dispatch_event(&mut self, event: Event) {
         let tasks = &mut self.tasks;
         match event {
             Event::Task(task) => tasks.task_goes_on(task as usize),
@@ -87,8 +87,8 @@ impl Host {
                 tasks.weir_beats();
             }
             Event::Recount => tasks.weir_recounts(),
-            Event::Sample => self.probe.sample(tasks),
-            Event::Sampled => self.probe.sampled(tasks),
+            Event::Sample => self.probe.sample_host(tasks),
+            Event::Sampled => self.probe.end_sample(tasks),
             Event::Memory => self.memory.goes_on(tasks),
             Event::Reclaim(who, number) => tasks.reclaim_wakes(who, number),
             Event::Agent => self.memory.agent_looks(tasks),
@@ -96,12 +96,12 @@ impl Host {
     }
 
     /// Writes everything back that is dirty now, and waits for that; gives up after `patience`.
-    pub fn sync(&mut self, patience: Ns) {
+    pub fn write_back_all(&mut self, patience: Ns) {
         self.tasks.starts_sync();
         let end = self.tasks.now + patience;
-        while self.tasks.counts.held() > 0 && self.tasks.now < end {
+        while self.tasks.counts.pages_held() > 0 && self.tasks.now < end {
             let next = (self.tasks.now + 10 * MS).min(end);
-            while self.tasks.counts.held() > 0 && self.step(next) {}
+            while self.tasks.counts.pages_held() > 0 && self.run_next_event(next) {}
         }
         self.tasks.syncing = false;
     }
@@ -109,7 +109,7 @@ impl Host {
     /// The conservation of pages, and that nothing is where it cannot be; `deeply` also looks into
     /// every file.
     #[cfg(any(test, debug_assertions))]
-    pub fn check(&self, deeply: bool) {
+    pub fn check_invariants(&self, deeply: bool) {
         let tasks = &self.tasks;
         let counts = &tasks.counts;
         assert!(counts.is_even(), "pages lost or made up: {counts:?}");
@@ -126,7 +126,10 @@ impl Host {
             "anonymous memory that no cgroup holds"
         );
         let in_hand = tasks.flushers.iter().map(|flusher| flusher.in_hand());
-        let queued = tasks.devices.iter().map(crate::blk::Device::pages);
+        let queued = tasks
+            .devices
+            .iter()
+            .map(crate::blk::Device::pages_in_flight);
         let unended = tasks.files.iter().map(|file| file.unended);
         let all: u64 = in_hand.chain(queued).chain(unended).sum();
         assert_eq!(all, counts.writeback);

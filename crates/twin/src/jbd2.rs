@@ -168,12 +168,12 @@ impl Journal {
     }
 
     /// `true` if fsync has the disk empty its cache where nothing is to be committed.
-    pub fn flushes(&self) -> bool {
+    pub fn flushes_on_fsync(&self) -> bool {
         self.kind != Kind::Other
     }
 
     /// `true` if a commit carries the data of files to which write() gave blocks.
-    fn carries(&self) -> bool {
+    fn commits_carry_data(&self) -> bool {
         let Kind::Ext4 {
             delalloc, ordered, ..
         } = self.kind
@@ -189,7 +189,7 @@ impl Journal {
     }
 
     /// `true` if a block is being written, and not a copy of it.
-    fn holds(&self, block: u32) -> bool {
+    fn is_being_written(&self, block: u32) -> bool {
         let writing = self
             .j_committing_transaction
             .as_ref()
@@ -212,16 +212,16 @@ above!(Jbd2.xlog: Xlog, journals);
 impl Jbd2 {
     /// Someone begins to change what the filesystem knows of a file; false if it has to wait for a
     /// commit.
-    pub fn starts(&mut self, who: Handle, file: usize) -> bool {
+    pub fn begin_change(&mut self, who: Handle, file: usize) -> bool {
         let device = self.device_of(file);
         if let Handle::Write(_, grows) = who {
-            let now = self.tick();
+            let now = self.current_tick();
             let was = std::mem::replace(&mut self.files[file].mtime, now);
             let journal = &self.journals[device];
             // Its inode is in the running transaction already.
             let is_in = matches!(journal.kind, Kind::Ext4 { .. })
                 && self.files[file].sync_tid == journal.j_running_transaction;
-            if (was == now || is_in) && !(grows && journal.carries()) {
+            if (was == now || is_in) && !(grows && journal.commits_carry_data()) {
                 return true;
             }
         }
@@ -240,20 +240,23 @@ impl Jbd2 {
             Handle::Writeback(_) | Handle::Flusher(..) => &all[..],
         };
         let journal = &mut self.journals[device];
-        if let Some(block) = blocks.iter().find(|block| journal.holds(**block)) {
+        if let Some(block) = blocks
+            .iter()
+            .find(|block| journal.is_being_written(**block))
+        {
             let block = *block;
             journal.waiting.push(Waiting { block, file, who });
             return false;
         }
-        self.joins(device, file, who, blocks);
+        self.join_transaction(device, file, who, blocks);
         true
     }
 
-    fn joins(&mut self, device: usize, file: usize, who: Handle, blocks: &[u32]) {
+    fn join_transaction(&mut self, device: usize, file: usize, who: Handle, blocks: &[u32]) {
         let now = self.now;
         let journal = &mut self.journals[device];
         let inode = &mut self.xlog.files[file];
-        let carried = matches!(who, Handle::Write(_, true)) && journal.carries();
+        let carried = matches!(who, Handle::Write(_, true)) && journal.commits_carry_data();
         if carried && inode.sync_tid != journal.j_running_transaction {
             journal.grown.push(file as u32);
         }
@@ -272,7 +275,7 @@ impl Jbd2 {
             let due = now.saturating_add(interval);
             let due = due.checked_next_multiple_of(SECOND).unwrap_or(due);
             journal.due = due;
-            self.schedule(due, Event::Journal(device as u32));
+            self.schedule_event(due, Event::Journal(device as u32));
         }
     }
 
@@ -286,7 +289,7 @@ impl Jbd2 {
                 return false;
             }
             let block = self.files[file].block;
-            self.joins(device, file, Handle::Writeback(task as u32), &[block]);
+            self.join_transaction(device, file, Handle::Writeback(task as u32), &[block]);
         }
         let inode = &self.files[file];
         let transaction = match datasync {
@@ -294,7 +297,7 @@ impl Jbd2 {
             false => inode.sync_tid,
         };
         if let Kind::Xfs { .. } = kind {
-            return self.forces(device, task, transaction);
+            return self.force_log(device, task, transaction);
         }
         let journal = &mut self.journals[device];
         if journal.is_committed(transaction) {
@@ -316,7 +319,7 @@ impl Jbd2 {
             hctx,
             cgroup: 0,
         };
-        self.submits(device, request);
+        self.submit_request(device, request);
     }
 
     /// Gives waiters their blocks, or has them look again.
@@ -328,7 +331,7 @@ impl Jbd2 {
         waiting.sort_by_key(|waiting| waiting.block);
         for Waiting { block, file, who } in waiting {
             if let Handle::Write(..) = who {
-                self.joins(device, file, who, &[block]);
+                self.join_transaction(device, file, who, &[block]);
             }
             let event = match who {
                 Handle::Write(task, _) | Handle::Writeback(task) => Event::Task(task),

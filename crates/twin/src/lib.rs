@@ -50,5 +50,5 @@ mod xlog;
 
 pub use probe::Watched;
 pub use run::{Outcome, Watch, run, run_and_watch};
-pub use setup::{Levels, Refusal, levels};
-pub use trace::{inode, task_id};
+pub use setup::{Levels, Refusal, dirty_levels};
+pub use trace::{cgroup_inode, task_id};

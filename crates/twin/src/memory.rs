@@ -77,14 +77,14 @@ pub struct Memory {
 impl Memory {
     /// Brings everything forward by a beat that ends `now`. Returns how many holders have come to
     /// their end.
-    pub fn beats(&mut self, now: Ns) -> u32 {
+    pub fn advance_beat(&mut self, now: Ns) -> u32 {
         self.holders_touch(now);
         self.agent_moves();
         self.holders_read(now);
         let mut ended = 0;
         for index in 0..self.holders.len() {
             if !self.holders[index].over && now >= self.holders[index].ends {
-                self.ends(index);
+                self.end_holder(index);
                 ended += 1;
             }
         }
@@ -93,13 +93,13 @@ impl Memory {
 
     /// Touches more memory for holders that have not touched all of theirs.
     fn holders_touch(&mut self, now: Ns) {
-        let speed = self.speed(now);
+        let speed = self.cpu_share(now);
         for holder in &mut self.holders {
-            if !holder.runs(now) {
+            if !holder.is_running(now) {
                 continue;
             }
             let time = holder.threads * BEAT * speed.0 / speed.1;
-            let mut pages = (time / self.costs.touch).min(holder.untouched());
+            let mut pages = (time / self.costs.touch).min(holder.untouched_pages());
             for (index, tier) in self.tiers.iter_mut().enumerate() {
                 let here = pages.min(tier.free);
                 let heat = holder.next(here);
@@ -115,11 +115,11 @@ impl Memory {
     /// so an access that takes longer makes fewer of them, and fewer make it shorter: the loop
     /// finds its own balance within a few beats.
     fn holders_read(&mut self, now: Ns) {
-        let speed = self.speed(now);
+        let speed = self.cpu_share(now);
         let costs: Vec<u64> = self.tiers.iter().map(|tier| tier.cost).collect();
         let mut accesses = vec![0; self.tiers.len()];
         for holder in &mut self.holders {
-            if holder.runs(now) && holder.untouched() == 0 {
+            if holder.is_running(now) && holder.untouched_pages() == 0 {
                 holder.read(now, &costs, speed, &mut accesses);
             }
         }
@@ -131,8 +131,8 @@ impl Memory {
     }
 
     /// Part of its time for which a thread has a CPU.
-    fn speed(&self, now: Ns) -> (u64, u64) {
-        let running = self.holders.iter().filter(|holder| holder.runs(now));
+    fn cpu_share(&self, now: Ns) -> (u64, u64) {
+        let running = self.holders.iter().filter(|holder| holder.is_running(now));
         let threads: u64 = running.map(|holder| holder.threads).sum();
         (self.costs.cpus.min(threads.max(1)), threads.max(1))
     }
@@ -140,7 +140,7 @@ impl Memory {
     /// Moves up to `pages` of the holders in `cgroup` from tier to tier: those of heat `first`
     /// before others, or as they come. Returns how many were moved: no more than there were, nor
     /// than there was room for.
-    pub fn migrate(
+    pub fn migrate_pages(
         &mut self,
         cgroup: usize,
         (from, to): (usize, usize),
@@ -175,7 +175,7 @@ impl Memory {
                 for heat in *heats {
                     // In proportion, and what rounding leaves from the last.
                     let has = holder.held[from][*heat];
-                    let takes = part(left, has, all).min(has);
+                    let takes = proportional_part(left, has, all).min(has);
                     holder.held[from][*heat] -= takes;
                     holder.held[to][*heat] += takes;
                     all -= has;
@@ -203,7 +203,7 @@ impl Memory {
     }
 
     /// A job has ended: its memory is free.
-    fn ends(&mut self, index: usize) {
+    fn end_holder(&mut self, index: usize) {
         let holder = &mut self.holders[index];
         holder.over = true;
         let none = vec![[0; 2]; self.tiers.len()];
@@ -215,7 +215,7 @@ impl Memory {
 
     /// The conservation of pages: each is free or held by one job, and each job holds what it has
     /// touched.
-    pub fn check(&self) {
+    pub fn check_pages(&self) {
         for (index, tier) in self.tiers.iter().enumerate() {
             let held = self.holders.iter().flat_map(|holder| &holder.held[index]);
             assert_eq!(
@@ -224,13 +224,13 @@ impl Memory {
                 "pages lost or made up"
             );
         }
-        let lost: u64 = self.holders.iter().map(Holder::lost).sum();
+        let lost: u64 = self.holders.iter().map(Holder::lost_pages).sum();
         assert_eq!(lost, 0, "pages lost or made up");
     }
 }
 
 /// `n * part / all`, nothing of nothing.
-pub fn part(n: u64, part: u64, all: u64) -> u64 {
+pub fn proportional_part(n: u64, part: u64, all: u64) -> u64 {
     if all == 0 {
         return 0;
     }

@@ -76,7 +76,7 @@ above!(Mm.sched: Sched);
 impl Mm {
     /// Memory of which `dirtyable` pages can be dirty while no task holds any.
     pub fn new(dirtyable: u64, marks: Watermarks, sysctl: Sysctl, sched: Sched) -> Mm {
-        let (dirty_limit, _) = sysctl.levels(dirtyable, None);
+        let (dirty_limit, _) = sysctl.dirty_levels(dirtyable, None);
         let mut mm = Mm {
             zone: Zone::new(dirtyable, marks),
             sysctl,
@@ -108,8 +108,8 @@ impl Mm {
     }
 
     /// Pages that can be dirty at all.
-    pub fn dirtyable(&self) -> u64 {
-        self.zone.dirtyable()
+    pub fn dirtyable_pages(&self) -> u64 {
+        self.zone.dirtyable_pages()
     }
 
     /// The disk that a file is on.
@@ -118,7 +118,7 @@ impl Mm {
     }
 
     /// The cgroup at `path`, which the scenario has; the root if it has not.
-    pub fn cgroup(&self, path: &str) -> usize {
+    pub fn find_cgroup(&self, path: &str) -> usize {
         let found = self.cgroups.iter().position(|cgroup| cgroup.path == path);
         found.unwrap_or(0)
     }

@@ -67,7 +67,7 @@ impl Probe {
     }
 
     /// Records the run from now on.
-    pub fn watches(&mut self, tasks: &mut Tasks) {
+    pub fn watch_all(&mut self, tasks: &mut Tasks) {
         self.watched = Some(Vec::new());
         tasks.trace = Some(Vec::new());
     }
@@ -87,7 +87,7 @@ impl Probe {
     }
 
     /// Recordings of each phase.
-    pub fn ends(mut self, tasks: &mut Tasks) -> Vec<Watched> {
+    pub fn take_recordings(mut self, tasks: &mut Tasks) -> Vec<Watched> {
         self.reads_trace(tasks);
         self.watched.unwrap_or_default()
     }
@@ -115,7 +115,7 @@ impl Probe {
     }
 
     /// Looks at the host.
-    pub fn sample(&mut self, tasks: &mut Tasks) {
+    pub fn sample_host(&mut self, tasks: &mut Tasks) {
         if !self.sampling {
             return;
         }
@@ -123,34 +123,36 @@ impl Probe {
         if tasks.machine.look > 0 && self.looker.is_none() {
             // A different one each time: it must not drive all other tasks to the others.
             let turn = self.samples.held.len() as u32 % tasks.machine.cpus;
-            let cpu = tasks.psi.place(turn as u16);
+            let cpu = tasks.psi.choose_cpu(turn as u16);
             let (idle, busy) = (PsiFlags::Nothing, PsiFlags::Running);
-            tasks.psi.turn(cpu, HOST, idle, busy, now);
+            tasks.psi.change_state(cpu, HOST, idle, busy, now);
             self.looker = Some(cpu);
             let look = tasks.machine.look;
             let over = tasks.takes_cpu(cpu, look);
-            tasks.schedule(over, sim::Event::Sampled);
+            tasks.schedule_event(over, sim::Event::Sampled);
         }
-        self.records(tasks);
-        self.samples.io_lost.push((now, tasks.psi.io()));
-        self.samples.held.push(tasks.counts.held());
+        self.record_look(tasks);
+        self.samples.io_lost.push((now, tasks.psi.host_io_lost()));
+        self.samples.held.push(tasks.counts.pages_held());
         self.samples.writeback.push(tasks.counts.writeback);
         for (cgroup, series) in tasks.cgroups.iter().zip(&mut self.samples.cgroups) {
-            series.push(cgroup.subtree.held());
+            series.push(cgroup.subtree.pages_held());
         }
-        tasks.schedule(now + 50 * MS, sim::Event::Sample);
+        tasks.schedule_event(now + 50 * MS, sim::Event::Sample);
     }
 
     /// A look is over.
-    pub fn sampled(&mut self, tasks: &mut Tasks) {
+    pub fn end_sample(&mut self, tasks: &mut Tasks) {
         if let Some(cpu) = self.looker.take() {
             let (now, idle) = (tasks.now, PsiFlags::Nothing);
-            tasks.psi.turn(cpu, HOST, PsiFlags::Running, idle, now);
+            tasks
+                .psi
+                .change_state(cpu, HOST, PsiFlags::Running, idle, now);
         }
     }
 
     /// Adds a look at the host to the recording.
-    fn records(&mut self, tasks: &Tasks) {
+    fn record_look(&mut self, tasks: &Tasks) {
         let Some(phase) = self.watched.iter_mut().flatten().last() else {
             return;
         };
@@ -158,22 +160,23 @@ impl Probe {
         phase.span.1 = now;
         let running = || tasks.tasks.iter().enumerate().skip(phase.first);
         if phase.levels.len() % LOOKS == 0 {
-            let progress = running().map(|(index, task)| (index as u32, task.bytes(&tasks.jobs)));
+            let progress =
+                running().map(|(index, task)| (index as u32, task.bytes_written(&tasks.jobs)));
             phase.progress.push((now, progress.collect()));
         }
         if phase.processes.is_empty() {
             let home = |cgroup: u32| tasks.cgroups[cgroup as usize].path.clone();
             let of = |(index, task): (usize, &crate::task::Task)| {
-                (index as u32, task.job(), home(task.dirtier.home))
+                (index as u32, task.job_index(), home(task.dirtier.home))
             };
             phase.processes = running().map(of).collect();
             let paths = tasks.cgroups.iter().map(|cgroup| cgroup.path.clone());
             phase.cgroups = paths.map(|path| (path, Vec::new())).collect();
         }
         for (cgroup, (_, series)) in tasks.cgroups.iter().zip(&mut phase.cgroups) {
-            series.push((now, cgroup.subtree.held()));
+            series.push((now, cgroup.subtree.pages_held()));
         }
-        let (thresh, background) = tasks.sysctl.levels(tasks.dirtyable(), None);
+        let (thresh, background) = tasks.sysctl.dirty_levels(tasks.dirtyable_pages(), None);
         let levels = Limits {
             dirty: tasks.counts.dirty,
             writeback: tasks.counts.writeback,

@@ -72,26 +72,26 @@ pub fn run_and_watch(
     watch: Watch,
     tell: &mut dyn FnMut(&str, Ns),
 ) -> Result<Outcome, Vec<Refusal>> {
-    let config = setup::configure(scenario)?;
-    let mut host = config.host(scenario, arm, seed);
+    let config = setup::configure_host(scenario)?;
+    let mut host = config.build_host(scenario, arm, seed);
     match watch {
         Watch::Nothing => {}
         Watch::Samples => host.probe.samples_only(),
-        Watch::Passes => host.probe.watches(&mut host.tasks),
+        Watch::Passes => host.probe.watch_all(&mut host.tasks),
     }
     let begin = host.tasks.now;
     lay_out(&mut host, &config, scenario);
     let (mut figures, mut files) = (Figures::new(), BTreeMap::new());
     for phase in &scenario.phases {
         if phase.clean {
-            host.sync(PATIENCE);
+            host.write_back_all(PATIENCE);
         }
         for (path, knobs) in &phase.set {
             let tasks = &mut host.tasks;
             let index = tasks.cgroups.iter().position(|cgroup| cgroup.path == *path);
             if let (Some(index), Some(weir)) = (index, &mut tasks.weir) {
                 for (file, value) in knobs {
-                    let _ = setup::knob(&mut weir.groups[index], file, value);
+                    let _ = setup::write_knob(&mut weir.groups[index], file, value);
                 }
             }
         }
@@ -99,14 +99,14 @@ pub fn run_and_watch(
         host.probe.begins_phase(&phase.name, &mut host.tasks);
         let mut tell = |now: Ns| tell(&phase.name, now - begin);
         let span = run_phase(&mut host, &config, scenario, phase, &mut files, &mut tell);
-        let measured = measure::phase(&host, &span, scenario, phase);
+        let measured = measure::measure_phase(&host, &span, scenario, phase);
         figures.append(&mut compute_metrics(arm, &measured));
     }
     Ok(Outcome {
         metrics: figures,
         events: host.tasks.handled,
         simulated: host.tasks.now - begin,
-        watched: host.probe.ends(&mut host.tasks),
+        watched: host.probe.take_recordings(&mut host.tasks),
     })
 }
 
@@ -116,18 +116,18 @@ pub fn run_and_watch(
 /// that did not fit below freerun also what one writer may have.
 fn lay_out(host: &mut Host, config: &HostConfig, scenario: &Scenario) {
     let tasks = &mut host.tasks;
-    let (limit, background) = tasks.sysctl.levels(tasks.dirtyable(), None);
+    let (limit, background) = tasks.sysctl.dirty_levels(tasks.dirtyable_pages(), None);
     for phase in &scenario.phases {
         for (index, work) in config.works.iter().enumerate() {
             let Some(work) = work else { continue };
             let pages = work.file_pages();
             if pages > 0 && !work.grows && phase.jobs.contains(&scenario.jobs[index].name) {
                 for process in 0..work.processes {
-                    let wb = config.writeback(tasks, scenario, index, process);
-                    tasks.completed(wb, pages);
+                    let wb = config.writeback_of_job(tasks, scenario, index, process);
+                    tasks.count_completions(wb, pages);
                     if let Some(pace) = config.laid_out_at {
                         let throttled = pages > policy::arith::freerun(limit, background);
-                        tasks.wbs[wb].rates.learn(pace, pages, throttled);
+                        tasks.wbs[wb].rates.learn_pace(pace, pages, throttled);
                     }
                 }
             }
@@ -157,17 +157,17 @@ struct Span {
 }
 
 /// Increase of each of `now` over `then`.
-fn each<T>(now: &[T], then: &[T], since: impl Fn(&T, &T) -> T) -> Vec<T> {
+fn subtract_each<T>(now: &[T], then: &[T], since: impl Fn(&T, &T) -> T) -> Vec<T> {
     let both = now.iter().zip(then);
     both.map(|(now, then)| since(now, then)).collect()
 }
 
 impl Span {
     /// Counters of all that has happened so far.
-    fn now(host: &mut Host) -> Span {
+    fn counted_now(host: &mut Host) -> Span {
         let tasks = &mut host.tasks;
         let now = tasks.now;
-        tasks.psi.average(now);
+        tasks.psi.average_groups(now);
         Span {
             elapsed: now,
             written: tasks.devices.iter().map(|device| device.written).collect(),
@@ -176,11 +176,11 @@ impl Span {
                 .iter()
                 .map(|device| device.queued_until(now))
                 .collect(),
-            pressure: tasks.psi.totals(),
+            pressure: tasks.psi.lost_by_group(),
             reclaimed: tasks.zone.reclaimed,
             vmstat: tasks.node.as_ref().map(|node| node.vmstat),
             flushers: tasks.flushers_cpu_time(),
-            cleaned: tasks.cleaned(),
+            cleaned: tasks.pages_cleaned(),
             kills: tasks.cgroups.iter().map(|cgroup| cgroup.kills).collect(),
             stats: (0..tasks.cgroups.len())
                 .map(|cgroup| tasks.dirty_stat(cgroup))
@@ -188,21 +188,21 @@ impl Span {
         }
     }
 
-    fn since(&self, before: &Span) -> Span {
+    fn growth_since(&self, before: &Span) -> Span {
         Span {
             elapsed: (self.elapsed - before.elapsed).max(1),
-            written: each(&self.written, &before.written, |now, then| now - then),
-            queued: each(&self.queued, &before.queued, |now, then| now - then),
-            pressure: each(&self.pressure, &before.pressure, Pressure::since),
-            reclaimed: self.reclaimed.since(&before.reclaimed),
+            written: subtract_each(&self.written, &before.written, |now, then| now - then),
+            queued: subtract_each(&self.queued, &before.queued, |now, then| now - then),
+            pressure: subtract_each(&self.pressure, &before.pressure, Pressure::growth_since),
+            reclaimed: self.reclaimed.growth_since(&before.reclaimed),
             vmstat: self
                 .vmstat
                 .zip(before.vmstat)
-                .map(|(now, then)| now.since(&then)),
+                .map(|(now, then)| now.growth_since(&then)),
             flushers: self.flushers - before.flushers,
-            cleaned: each(&self.cleaned, &before.cleaned, |now, then| now - then),
-            kills: each(&self.kills, &before.kills, |now, then| now - then),
-            stats: each(&self.stats, &before.stats, |now, then| {
+            cleaned: subtract_each(&self.cleaned, &before.cleaned, |now, then| now - then),
+            kills: subtract_each(&self.kills, &before.kills, |now, then| now - then),
+            stats: subtract_each(&self.stats, &before.stats, |now, then| {
                 summarize_dirty_stat(then, now)
             }),
         }
@@ -253,8 +253,8 @@ fn run_phase(
             killed: false,
         });
         for number in 0..processes as usize {
-            let wb = config.writeback(tasks, scenario, index, number as u32);
-            let home = setup::home(tasks, scenario, job, number as u32);
+            let wb = config.writeback_of_job(tasks, scenario, index, number as u32);
+            let home = setup::home_cgroup(tasks, scenario, job, number as u32);
             let device = tasks.wbs[wb].device;
             let journal = &mut tasks.journals[device];
             let mut new = File::new(wb, home, journal.new_inode(), pages);
@@ -272,26 +272,26 @@ fn run_phase(
             tasks.files.push(new);
             let file = tasks.files.len() - 1;
             if let Some(before) = files.insert((index, number), file) {
-                tasks.invalidates(before);
+                tasks.invalidate_clean(before);
             }
             tasks.start_task((here, number), (file, home), (begins, ends), counts_from);
         }
     }
-    let holders = setup::holders(scenario, phase, start, |path| tasks.cgroup(path));
+    let holders = setup::phase_holders(scenario, phase, start, |path| tasks.find_cgroup(path));
     let ends = holders.iter().map(|holder| holder.ends);
     nominal = ends.fold(nominal, Ns::max);
-    host.memory.starts(holders, tasks);
+    host.memory.start_phase(holders, tasks);
     tasks.wakes_preempt = tasks.jobs.iter().any(|job| job.work.sync.is_some());
     host.probe.starts_sampling(tasks);
-    let before = Span::now(host);
+    let before = Span::counted_now(host);
     let mut steps = 0;
-    while host.tasks.busy > 0 && host.step(nominal + SLACK) {
+    while host.tasks.busy > 0 && host.run_next_event(nominal + SLACK) {
         steps += 1;
         if steps % TELL == 0 {
             tell(host.tasks.now);
         }
     }
-    let span = Span::now(host).since(&before);
+    let span = Span::counted_now(host).growth_since(&before);
     host.probe.stops_sampling();
     let counted = host.tasks.now.saturating_sub(counts_from);
     for job in &mut host.tasks.jobs {
@@ -301,6 +301,6 @@ fn run_phase(
         host.tasks.give_up(index);
     }
     #[cfg(any(test, debug_assertions))]
-    host.check(true);
+    host.check_invariants(true);
     span
 }

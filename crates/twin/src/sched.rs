@@ -106,7 +106,7 @@ impl Sched {
     pub fn psi_averages(&mut self) {
         let now = self.now;
         self.psi.average_by_clock(now);
-        self.schedule(now + 2 * SECOND, Event::Pressure);
+        self.schedule_event(now + 2 * SECOND, Event::Pressure);
     }
 
     /// Queues `time` of computing on `cpu` behind what came before; returns when it is done.
@@ -141,16 +141,16 @@ impl Sched {
         let task = &mut self.entities[index];
         if computes(doing) && !computes(task.doing) {
             // It has not run, so where it comes to does not depend on what it did.
-            let cpu = self.psi.place(task.cpu);
+            let cpu = self.psi.choose_cpu(task.cpu);
             if cpu != task.cpu {
                 self.psi
-                    .turn(task.cpu, task.pressure, task.doing, PsiFlags::Nothing, now);
+                    .change_state(task.cpu, task.pressure, task.doing, PsiFlags::Nothing, now);
                 task.doing = PsiFlags::Nothing;
                 task.cpu = cpu;
             }
         }
         self.psi
-            .turn(task.cpu, task.pressure, task.doing, doing, now);
+            .change_state(task.cpu, task.pressure, task.doing, doing, now);
         task.doing = doing;
     }
 
@@ -160,16 +160,17 @@ impl Sched {
         let now = self.now;
         if moves {
             self.psi
-                .turn(thread.cpu, HOST, thread.doing, PsiFlags::Nothing, now);
+                .change_state(thread.cpu, HOST, thread.doing, PsiFlags::Nothing, now);
             thread.doing = PsiFlags::Nothing;
-            thread.cpu = self.psi.place(thread.cpu);
+            thread.cpu = self.psi.choose_cpu(thread.cpu);
         }
-        self.psi.turn(thread.cpu, HOST, thread.doing, doing, now);
+        self.psi
+            .change_state(thread.cpu, HOST, thread.doing, doing, now);
         thread.doing = doing;
     }
 
     /// `true` if a kernel thread shares its CPU.
     pub fn is_shared(&self, thread: &Kthread) -> bool {
-        self.psi.running(thread.cpu) > 1
+        self.psi.running_on(thread.cpu) > 1
     }
 }

@@ -8,8 +8,8 @@ mod holders;
 mod host;
 mod memory;
 
-pub use host::home;
-pub use memory::holders;
+pub use host::home_cgroup;
+pub use memory::phase_holders;
 
 use crate::machine::Machine;
 use crate::mm::domain::{Level, PAGE, Sysctl};
@@ -52,17 +52,17 @@ pub struct HostConfig {
 ///
 /// # Errors
 /// All that it does not model.
-pub fn configure(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
-    let mut refusals = memory::refusals(scenario);
+pub fn configure_host(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
+    let mut refusals = memory::refused_memory(scenario);
     let works: Vec<Option<Work>> = scenario
         .jobs
         .iter()
         .enumerate()
         .map(|(index, job)| {
             if job.memory.is_some() {
-                return alloc::work(job);
+                return alloc::allocating_work(job);
             }
-            let work = fio::work(job);
+            let work = fio::parse_job(job);
             if let Err(why) = &work {
                 let key = |option: &str| format!("job[{index}].fio.{option}");
                 refusals.extend(why.iter().map(|(option, why)| (key(option), why.clone())));
@@ -70,11 +70,11 @@ pub fn configure(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
             work.ok()
         })
         .collect();
-    cgroups(scenario, &mut refusals);
-    disks::refusals(scenario, &works, &mut refusals);
-    let sysctl = sysctls(&scenario.host.sysctl, &mut refusals);
-    holders::refusals(scenario, &works, &mut refusals);
-    alloc::refusals(scenario, &works, &mut refusals);
+    check_cgroups(scenario, &mut refusals);
+    disks::refuse_disks(scenario, &works, &mut refusals);
+    let sysctl = read_sysctls(&scenario.host.sysctl, &mut refusals);
+    holders::refuse_holders(scenario, &works, &mut refusals);
+    alloc::refuse_allocating(scenario, &works, &mut refusals);
     let twin = &scenario.twin;
     // What a kernel keeps to itself: its image, page descriptors, and the reserve it does not let
     // tasks dirty.
@@ -132,9 +132,9 @@ pub struct Levels {
 ///
 /// # Errors
 /// As [`configure`].
-pub fn levels(scenario: &Scenario) -> Result<Levels, Vec<Refusal>> {
-    let config = configure(scenario)?;
-    let (limit, background) = config.sysctl.levels(config.dirtyable, None);
+pub fn dirty_levels(scenario: &Scenario) -> Result<Levels, Vec<Refusal>> {
+    let config = configure_host(scenario)?;
+    let (limit, background) = config.sysctl.dirty_levels(config.dirtyable, None);
     Ok(Levels {
         limit,
         background,
@@ -142,9 +142,9 @@ pub fn levels(scenario: &Scenario) -> Result<Levels, Vec<Refusal>> {
     })
 }
 
-fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
+fn check_cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
     for (path, cgroup) in &scenario.cgroups {
-        let key = |file: &str| format!("cgroup.{}.{}", quoted(path), quoted(file));
+        let key = |file: &str| format!("cgroup.{}.{}", quote_name(path), quote_name(file));
         for (file, value) in &cgroup.files {
             if matches!(file.as_str(), "io.max" | "io.weight") {
                 let divided = scenario.disks.iter().any(|disk| disk.io_cost);
@@ -162,7 +162,7 @@ fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
             }
         }
         for (file, value) in &cgroup.knobs {
-            if let Err(why) = knob(&mut Group::default(), file, value) {
+            if let Err(why) = write_knob(&mut Group::default(), file, value) {
                 refusals.push((key(file), why));
             }
         }
@@ -170,9 +170,13 @@ fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
     for (index, phase) in scenario.phases.iter().enumerate() {
         for (path, knobs) in &phase.set {
             for (file, value) in knobs {
-                if let Err(why) = knob(&mut Group::default(), file, value) {
+                if let Err(why) = write_knob(&mut Group::default(), file, value) {
                     refusals.push((
-                        format!("phase[{index}].set.{}.{}", quoted(path), quoted(file)),
+                        format!(
+                            "phase[{index}].set.{}.{}",
+                            quote_name(path),
+                            quote_name(file)
+                        ),
                         why,
                     ));
                 }
@@ -182,7 +186,7 @@ fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
 }
 
 /// Writes one of weir's files, through weir's own parser.
-pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
+pub fn write_knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
     let knob = Knob::by_file(file).ok_or_else(|| format!("the twin does not model `{file}`"))?;
     let value = knob.parse(value).map_err(|why| why.to_string())?;
     match knob {
@@ -197,7 +201,7 @@ pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn sysctls(sysctls: &BTreeMap<String, String>, refusals: &mut Vec<Refusal>) -> Sysctl {
+fn read_sysctls(sysctls: &BTreeMap<String, String>, refusals: &mut Vec<Refusal>) -> Sysctl {
     let mut sysctl = Sysctl {
         limit: Level::Percent(20),
         background: Level::Percent(10),
@@ -208,7 +212,7 @@ fn sysctls(sysctls: &BTreeMap<String, String>, refusals: &mut Vec<Refusal>) -> S
     for (name, text) in sysctls {
         let Ok(value) = text.parse::<u64>() else {
             refusals.push((
-                format!("host.sysctl.{}", quoted(name)),
+                format!("host.sysctl.{}", quote_name(name)),
                 format!("`{text}` is not a whole number"),
             ));
             continue;
@@ -223,7 +227,7 @@ fn sysctls(sysctls: &BTreeMap<String, String>, refusals: &mut Vec<Refusal>) -> S
             "kernel.numa_balancing" if value == 0 => {}
             "vm.dirty_writeback_centisecs" => sysctl.dirty_writeback_interval = ticks(value),
             _ => refusals.push((
-                format!("host.sysctl.{}", quoted(name)),
+                format!("host.sysctl.{}", quote_name(name)),
                 format!("the twin does not model `{name}`"),
             )),
         }
@@ -231,7 +235,7 @@ fn sysctls(sysctls: &BTreeMap<String, String>, refusals: &mut Vec<Refusal>) -> S
     sysctl
 }
 
-fn quoted(name: &str) -> String {
+fn quote_name(name: &str) -> String {
     let bare = name
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');

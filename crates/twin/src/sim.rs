@@ -8,7 +8,7 @@
 pub mod clock;
 pub mod random;
 
-use clock::{Ns, Ticks, ticks};
+use clock::{Ns, Ticks, to_ticks};
 use random::Random;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -74,7 +74,7 @@ struct Scheduled {
 
 impl Scheduled {
     /// Both in one number, which is compared without a branch.
-    fn turn(&self) -> u128 {
+    fn sort_key(&self) -> u128 {
         (u128::from(self.at) << 64) | u128::from(self.place)
     }
 }
@@ -82,7 +82,7 @@ impl Scheduled {
 /// The next one is the greatest, as the heap has that on top.
 impl Ord for Scheduled {
     fn cmp(&self, other: &Scheduled) -> Ordering {
-        other.turn().cmp(&self.turn())
+        other.sort_key().cmp(&self.sort_key())
     }
 }
 
@@ -94,7 +94,7 @@ impl PartialOrd for Scheduled {
 
 impl PartialEq for Scheduled {
     fn eq(&self, other: &Scheduled) -> bool {
-        self.turn() == other.turn()
+        self.sort_key() == other.sort_key()
     }
 }
 
@@ -126,12 +126,12 @@ impl Sim {
     }
 
     /// The tick it is.
-    pub fn tick(&self) -> Ticks {
-        ticks(self.now)
+    pub fn current_tick(&self) -> Ticks {
+        to_ticks(self.now)
     }
 
     /// Has an event happen at a time.
-    pub fn schedule(&mut self, at: Ns, event: Event) {
+    pub fn schedule_event(&mut self, at: Ns, event: Event) {
         debug_assert!(at >= self.now, "scheduled in the past");
         self.scheduled += 1;
         let place = TIMERS + self.scheduled;
@@ -140,7 +140,7 @@ impl Sim {
 
     /// Has an event happen after a time.
     pub fn schedule_after(&mut self, time: Ns, event: Event) {
-        self.schedule(self.now + time, event);
+        self.schedule_event(self.now + time, event);
     }
 
     /// Has a sleep of whole ticks end at a time. Of those that end in one tick the last to begin

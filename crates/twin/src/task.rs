@@ -146,12 +146,12 @@ pub struct Task {
 
 impl Task {
     /// Index of its job among the phase's.
-    pub fn job(&self) -> usize {
+    pub fn job_index(&self) -> usize {
         self.job
     }
 
     /// Bytes it has written so far in the phase of these jobs.
-    pub fn bytes(&self, jobs: &[Job]) -> u64 {
+    pub fn bytes_written(&self, jobs: &[Job]) -> u64 {
         jobs[self.job].each[self.number]
     }
 }
@@ -228,7 +228,7 @@ impl Tasks {
             self.tasks[index].state = State::Starting(self.machine.start);
             begins -= self.machine.start;
         }
-        self.schedule(begins, Event::Task(index as u32));
+        self.schedule_event(begins, Event::Task(index as u32));
     }
 
     /// Goes on with what was scheduled for a task.
@@ -246,13 +246,13 @@ impl Tasks {
             | State::Found
             | State::OverHigh => {}
             State::Short => return self.waits_for_memory(index),
-            State::Scarce => return self.reclaims(index),
+            State::Scarce => return self.start_reclaim(index),
             State::Reclaiming => return self.reclaim_goes_on(index),
             State::SwappingOut | State::SwappingIn => {}
-            State::Syncing(step) => return self.syncs(index, step),
-            State::Faulting => return self.faults(index),
+            State::Syncing(step) => return self.continue_sync(index, step),
+            State::Faulting => return self.fault_page(index),
             State::Writing(passes) => {
-                if passes && self.passes(index) == Passed::Sleep {
+                if passes && self.enter_throttle(index) == Passed::Sleep {
                     return;
                 }
             }
@@ -266,7 +266,7 @@ impl Tasks {
                     });
                 }
                 let dirtier = &mut self.tasks[index].dirtier;
-                dirtier.woke();
+                dirtier.end_sleep();
                 self.writeback.weir_pause_ends(dirtier);
                 if dirtier.sleeper.again {
                     if self.looks_again(index) == Passed::Sleep {
@@ -291,7 +291,7 @@ impl Tasks {
         self.tasks[index].state = State::Starting(left - step);
         let cpu = self.entities[index].cpu;
         let over = self.takes_cpu(cpu, step);
-        self.schedule(over, Event::Task(index as u32));
+        self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// Goes on where the last stretch ended.
@@ -303,7 +303,7 @@ impl Tasks {
             return self.takes_memory(index);
         }
         if self.tasks[index].alloc.is_some() {
-            return self.allocates(index);
+            return self.run_allocator(index);
         }
         let (left, state) = (self.tasks[index].op_left, self.tasks[index].state);
         if left == 0 {
@@ -314,17 +314,17 @@ impl Tasks {
                 self.operation_ends(index, self.now);
                 if self.must_sync(index) {
                     self.tasks[index].sync_began = self.now;
-                    return self.syncs(index, Step::Pages);
+                    return self.continue_sync(index, Step::Pages);
                 }
                 if self.must_forget(index) {
-                    return self.syncs(index, Step::Forget);
+                    return self.continue_sync(index, Step::Forget);
                 }
             }
             if let Some(until) = self.waits_until(index) {
                 self.task_does(index, PsiFlags::Nothing);
                 self.tasks[index].state = State::Idle;
                 self.tasks[index].is_cold = true;
-                self.schedule(until, Event::Task(index as u32));
+                self.schedule_event(until, Event::Task(index as u32));
                 return;
             }
             if self.now >= self.tasks[index].end {
@@ -335,9 +335,9 @@ impl Tasks {
         if self.tasks[index].held > 0 {
             self.does_nothing(index);
         } else if self.tasks[index].reader.is_some() {
-            self.reads(index);
+            self.run_reader(index);
         } else if self.tasks[index].op_left > 0 || self.may_stamp(index) {
-            self.stretch(index);
+            self.write_stretch(index);
         }
     }
 
@@ -347,7 +347,7 @@ impl Tasks {
         let work = &self.jobs[task.job].work;
         let handle = Handle::Write(index as u32, work.grows && task.ops < work.ops);
         let file = task.file;
-        let stamped = self.starts(handle, file);
+        let stamped = self.begin_change(handle, file);
         if !stamped {
             self.operation_begins(index, self.now);
             self.task_does(index, PsiFlags::Iowait);

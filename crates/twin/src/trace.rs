@@ -10,6 +10,6 @@ pub fn task_id(process: u32) -> u32 {
 }
 
 /// The inode of a cgroup's directory: the root's is 1.
-pub fn inode(cgroup: usize) -> u64 {
+pub fn cgroup_inode(cgroup: usize) -> u64 {
     cgroup as u64 + 1
 }

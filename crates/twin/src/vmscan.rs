@@ -29,7 +29,7 @@ const PART: u64 = 512;
 
 impl Writeback {
     /// Looks for `wanted` clean pages all over the host. Who finds none has looked at everything.
-    pub fn reclaim(&mut self, wanted: u64) -> Look {
+    pub fn find_clean_pages(&mut self, wanted: u64) -> Look {
         let (mut look, mut in_vain, mut dirty) = (Look::default(), 0, 0);
         while look.taken < wanted && in_vain < self.cgroups.len() {
             let index = self.zone.hand % self.cgroups.len();
@@ -71,7 +71,7 @@ impl Writeback {
             self.zone.kswapd.awake = false;
             return self.kswapd_does(PsiFlags::Nothing);
         }
-        let Look { scanned, taken } = self.reclaim(wanted.min(PART));
+        let Look { scanned, taken } = self.find_clean_pages(wanted.min(PART));
         self.zone.reclaimed.pgscan_kswapd += scanned;
         self.zone.reclaimed.pgsteal_kswapd += taken;
         let kswapd = &mut self.zone.kswapd;
@@ -83,7 +83,7 @@ impl Writeback {
         self.kswapd_does(PsiFlags::MemstallRunning);
         let (cpu, scan) = (self.zone.kswapd.thread.cpu, self.machine.scan);
         let over = self.takes_cpu(cpu, KSWAPD_WAKE + scanned * scan);
-        self.schedule(over, Event::Kswapd);
+        self.schedule_event(over, Event::Kswapd);
     }
 
     /// The same where pages are looked at one by one (`balance_pgdat`).
@@ -102,8 +102,10 @@ impl Writeback {
                 }
                 let wanted = high.max(SWAP_CLUSTER_MAX);
                 self.zone.kswapd.naps += 1;
-                self.zone.kswapd.reclaimer =
-                    Some(Box::new(Reclaimer::kswapd(self.zone.kswapd.naps, wanted)));
+                self.zone.kswapd.reclaimer = Some(Box::new(Reclaimer::for_kswapd(
+                    self.zone.kswapd.naps,
+                    wanted,
+                )));
                 continue;
             };
             let cpu = self.zone.kswapd.thread.cpu;
@@ -121,19 +123,19 @@ impl Writeback {
                     let cpu = self.zone.kswapd.thread.cpu;
                     self.counts_reclaim(time);
                     let over = self.takes_cpu(cpu, time);
-                    self.schedule(over, Event::Kswapd);
+                    self.schedule_event(over, Event::Kswapd);
                 }
                 Step::Sleeps(nap) => {
                     self.zone.kswapd.naps += 1;
                     by.number = self.zone.kswapd.naps;
-                    by.nap = Some((nap, self.tick()));
+                    by.nap = Some((nap, self.current_tick()));
                     self.reclaim_sleeps(KSWAPD, by.number, nap);
                     self.kswapd_does(PsiFlags::Memstall);
                     let at = wake_at(self.now, nap.0);
                     self.schedule_timer(at, Event::Reclaim(KSWAPD, by.number));
                 }
                 Step::Waits(device, hctx) => {
-                    self.devices[device].wait(Waiter::Kswapd, hctx);
+                    self.devices[device].wait_for_slot(Waiter::Kswapd, hctx);
                     self.kswapd_does(PsiFlags::Memstall);
                 }
             }
@@ -144,7 +146,7 @@ impl Writeback {
 
     /// kswapd's sleep ends, if it is the one of this number.
     pub fn kswapd_wakes(&mut self, number: u32) {
-        let now = self.tick();
+        let now = self.current_tick();
         let by = self
             .zone
             .kswapd

@@ -145,7 +145,7 @@ pub struct Weir {
 
 impl Weir {
     /// The host's limit by its drain; `stock` where that has none.
-    fn limit(&self, stock: u64) -> u64 {
+    fn drain_limit(&self, stock: u64) -> u64 {
         match self.drain.limit {
             0 => stock,
             limit => limit,
@@ -153,7 +153,7 @@ impl Weir {
     }
 
     /// Figures that the host's limits are amended by.
-    fn host(&self) -> drain::Host {
+    fn drain_host(&self) -> drain::Host {
         drain::Host {
             limit: self.drain.limit,
             stock: self.stock,
@@ -175,7 +175,7 @@ impl Weir {
             dirty: 0,
             dom_limit: 0,
         };
-        amend::global(&mut limits, Pass::Writer, &self.host(), None);
+        amend::global(&mut limits, Pass::Writer, &self.drain_host(), None);
         limits
     }
 }
@@ -192,7 +192,7 @@ above!(Hooks.jbd2: Jbd2, weir);
 
 impl Hooks {
     /// A cgroup's ceiling, in pages.
-    fn ceiling(&self, cgroup: usize) -> Option<u64> {
+    fn ceiling_pages(&self, cgroup: usize) -> Option<u64> {
         let group = self.weir.as_ref()?.groups.get(cgroup)?;
         let pages = || group.ceiling.pages(group.avail);
         group.has_ceiling().then(pages)
@@ -200,7 +200,7 @@ impl Hooks {
 
     /// A cgroup's ceiling, and what its subtree holds.
     fn held_below(&self, cgroup: usize) -> Option<(u64, Counts)> {
-        let ceiling = self.ceiling(cgroup)?;
+        let ceiling = self.ceiling_pages(cgroup)?;
         let held = &self.cgroups[cgroup].subtree;
         let counts = Counts {
             dirty: held.dirty,
@@ -210,15 +210,15 @@ impl Hooks {
     }
 
     /// The ceilings from a cgroup up, each with what its subtree holds; the nearest first.
-    fn ceilings(&self, cgroup: usize) -> impl Iterator<Item = (usize, u64, Counts)> + '_ {
-        self.path(cgroup).filter_map(|at| {
+    fn ceilings_above(&self, cgroup: usize) -> impl Iterator<Item = (usize, u64, Counts)> + '_ {
+        self.path_to_root(cgroup).filter_map(|at| {
             let (ceiling, counts) = self.held_below(at)?;
             Some((at, ceiling, counts))
         })
     }
 
     /// From a cgroup up to below the root.
-    fn path(&self, cgroup: usize) -> impl Iterator<Item = usize> + '_ {
+    fn path_to_root(&self, cgroup: usize) -> impl Iterator<Item = usize> + '_ {
         let below_root = |at: &usize| *at != 0;
         std::iter::successors(Some(cgroup).filter(below_root), move |at| {
             self.cgroups[*at].parent.filter(below_root)
@@ -234,30 +234,31 @@ impl Hooks {
         self.weir_tells(index);
         let weir = self.weir.as_ref()?;
         let left = |at: usize| {
-            let memory = policy::floor::left(self.room(at), self.cgroups[at].subtree.held());
+            let memory =
+                policy::floor::left(self.floor_room(at), self.cgroups[at].subtree.pages_held());
             let below = |(ceiling, held)| policy::ceiling::left(ceiling, &held);
             memory.min(self.held_below(at).map_or(policy::UNLIMITED, below))
         };
         let mut pass = FloorPass {
-            host_dirty: self.counts.held(),
-            host_thresh: weir.limit(weir.host_thresh),
+            host_dirty: self.counts.pages_held(),
+            host_thresh: weir.drain_limit(weir.host_thresh),
             floors_total: weir.floors_total,
             cgroup_domain: u32::from(index != 0),
             left: self
-                .path(index)
+                .path_to_root(index)
                 .map(left)
                 .min()
                 .unwrap_or(policy::UNLIMITED),
             ..FloorPass::default()
         };
-        for at in self.path(index) {
+        for at in self.path_to_root(index) {
             let group = &weir.groups[at];
             if group.floor > 0 {
                 pass.cover(&Cover {
                     floor: group.floor,
                     claim: group.subtree.claimed(),
-                    by_folio: self.cgroups[at].subtree.held(),
-                    in_wb: self.wbs[wb].counts.held(),
+                    by_folio: self.cgroups[at].subtree.pages_held(),
+                    in_wb: self.wbs[wb].counts.pages_held(),
                     foreign: 0,
                 });
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writeback: who throttles tasks that dirty pages, and who writes the pages.
 //!
-//! A dirty page goes down here once, from its task ([`Writeback::dirtied`]) to its flusher and the
+//! A dirty page goes down here once, from its task ([`Writeback::account_dirtied`]) to its flusher and the
 //! disk, and up once, when it is written ([`Writeback::end_bio`]).
 
 pub mod flusher;
@@ -39,7 +39,7 @@ above!(Writeback.hooks: Hooks);
 impl Writeback {
     /// Nothing is dirty.
     pub fn new(hooks: Hooks) -> Writeback {
-        let (thresh, _) = hooks.sysctl.levels(hooks.dirtyable(), None);
+        let (thresh, _) = hooks.sysctl.dirty_levels(hooks.dirtyable_pages(), None);
         Writeback {
             flushers: Vec::new(),
             syncing: false,
@@ -50,11 +50,11 @@ impl Writeback {
     }
 
     /// The writeback of a cgroup on a disk, made if this is the first to need it.
-    pub fn wb(&mut self, cgroup: usize, device: usize) -> usize {
+    pub fn wb_get_create(&mut self, cgroup: usize, device: usize) -> usize {
         if let Some(found) = self.wb_of.get(&(cgroup, device)) {
             return *found;
         }
-        let (index, now) = (self.wbs.len(), self.tick());
+        let (index, now) = (self.wbs.len(), self.current_tick());
         self.wb_of.insert((cgroup, device), index);
         self.wbs.push(Wb::new(cgroup, device, now));
         self.flushers.push(Flusher::new(now));
@@ -62,15 +62,15 @@ impl Writeback {
     }
 
     /// `pages` of a file have become dirty.
-    pub fn dirtied(&mut self, file: usize, pages: u64) {
+    pub fn account_dirtied(&mut self, file: usize, pages: u64) {
         let wb = self.files[file].wb as usize;
-        self.count(file, |counts| {
+        self.change_counts(file, |counts| {
             counts.dirty += pages;
             counts.dirtied += pages;
         });
         if !self.files[file].listed {
             self.files[file].listed = true;
-            self.files[file].dirtied_when = self.tick();
+            self.files[file].dirtied_when = self.current_tick();
             self.list_dirty(wb, file as u32);
         }
     }
@@ -98,7 +98,7 @@ impl Writeback {
 
     /// Converts the blocks of what is complete of a file, unless that has to wait for a commit.
     pub fn end_ioend(&mut self, file: usize) {
-        if self.starts(Handle::Ioend, file) {
+        if self.begin_change(Handle::Ioend, file) {
             self.end_page_writeback(file);
         }
     }
@@ -110,11 +110,11 @@ impl Writeback {
         if pages == 0 {
             return;
         }
-        self.count(file, |counts| {
+        self.change_counts(file, |counts| {
             counts.writeback -= pages;
             counts.written += pages;
         });
-        self.completed(owner, pages);
+        self.count_completions(owner, pages);
         if let Some(node) = &mut self.node {
             node.writeback_ends(file, pages);
             self.pages_are_written(pages);
@@ -130,7 +130,7 @@ impl Writeback {
         let device = wb.device;
         if !std::mem::replace(&mut wb.measuring, true) {
             let at = wake_at(self.now, BANDWIDTH_INTERVAL);
-            self.schedule(at, Event::Bandwidth(owner as u32));
+            self.schedule_event(at, Event::Bandwidth(owner as u32));
         }
         if let Some(task) = waits {
             self.schedule_after(0, Event::Task(task));
@@ -144,9 +144,9 @@ impl Writeback {
         let bdev = match self.journals[device].bdev {
             Some(bdev) => bdev,
             None => {
-                let wb = self.wb(0, device);
+                let wb = self.wb_get_create(0, device);
                 // Written when files were made, and part of what the disk is known to complete.
-                self.completed(wb, MADE.len() as u64);
+                self.count_completions(wb, MADE.len() as u64);
                 self.files.push(File::new(wb, 0, 0, METADATA));
                 let bdev = self.files.len() - 1;
                 self.journals[device].bdev = Some(bdev);
@@ -156,16 +156,16 @@ impl Writeback {
         for block in blocks {
             let at = u64::from(block) % METADATA;
             let (_, fresh) = self.files[bdev].pages.set(at, 1, u64::MAX);
-            self.caches(bdev, at, 1);
+            self.cache_pages(bdev, at, 1);
             if fresh > 0 {
-                self.dirtied(bdev, fresh);
+                self.account_dirtied(bdev, fresh);
             }
         }
     }
 
     /// By cgroup, pages that were ever written by its flushers and those below, as `io.stat` has it:
     /// without cgroup writeback all are the root's.
-    pub fn cleaned(&self) -> Vec<u64> {
+    pub fn pages_cleaned(&self) -> Vec<u64> {
         let mut pages = vec![0; self.cgroups.len()];
         for wb in &self.wbs {
             let mut next = Some(wb.cgroup);
@@ -180,7 +180,7 @@ impl Writeback {
     /// Measures a writeback's bandwidth, some time after it was last at work.
     pub fn measure_bandwidth(&mut self, wb: usize) {
         self.wbs[wb].measuring = false;
-        self.adapt(wb, &[]);
+        self.adapt_wb(wb, &[]);
     }
 
     /// Has everything written back that is dirty.

@@ -60,7 +60,7 @@ impl Xlog {
     }
 
     /// A task has what was logged by a checkpoint written (`xfs_log_force_seq`); false if it is.
-    pub fn forces(&mut self, device: usize, task: usize, sequence: u64) -> bool {
+    pub fn force_log(&mut self, device: usize, task: usize, sequence: u64) -> bool {
         let log = &mut self.logs[device];
         if let Some(waiting) = log.forced.get_mut(&sequence) {
             waiting.push(task as u32);
@@ -78,7 +78,7 @@ impl Xlog {
             hctx: 0,
             cgroup: 0,
         };
-        self.submits(device, request);
+        self.submit_request(device, request);
         true
     }
 

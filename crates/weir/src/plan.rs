@@ -57,7 +57,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
             "the scenario expects nothing: add an `[[expect]]` that says what a plan is to reach"
         );
     }
-    let levels = twin::levels(&scenario).map_err(|why| {
+    let levels = twin::dirty_levels(&scenario).map_err(|why| {
         let refused = executor::Error::Refused(of_model(why));
         blame_lines(refused, &args.scenario)
     })?;

@@ -28,7 +28,7 @@ pub struct Twin {
 
 impl Executor for Twin {
     fn find_refusals(&self, scenario: &Scenario) -> Vec<Refusal> {
-        let mut refused = of_model(twin::levels(scenario).err().unwrap_or_default());
+        let mut refused = of_model(twin::dirty_levels(scenario).err().unwrap_or_default());
         let of_table = place::refused_keys(scenario, Place::Twin).into_iter();
         let new: Vec<Refusal> = of_table
             .filter(|one| refused.iter().all(|other| other.key != one.key))

@@ -13,7 +13,7 @@ use scenario::model::Scenario;
 use scenario::rundir::{About, Event as Said, Kept, PhaseResult, Series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use twin::{Outcome, Watched, inode, task_id};
+use twin::{Outcome, Watched, cgroup_inode, task_id};
 
 /// Keeps what was watched in `directory`, and recordings if `request` asks for them.
 ///
@@ -99,7 +99,7 @@ fn end_observation(scenario: &Scenario, phase: &Watched) -> Observation {
         .enumerate()
         .map(|(index, (path, _))| Cgroup {
             path: path.clone(),
-            inode: inode(index),
+            inode: cgroup_inode(index),
             ..Cgroup::default()
         });
     let devices = scenario.disks.iter().map(|disk| Device {

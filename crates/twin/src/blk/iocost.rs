@@ -51,7 +51,7 @@ impl Weights {
     }
 
     /// A request of a cgroup comes that takes `time`: the tag it stands by.
-    pub fn comes(&mut self, cgroup: usize, time: Ns) -> u64 {
+    pub fn queue_request(&mut self, cgroup: usize, time: Ns) -> u64 {
         let mut cost = u128::from(time);
         let mut at = cgroup;
         while at != 0 {
@@ -74,7 +74,7 @@ impl Weights {
     }
 
     /// A request with this tag is complete.
-    pub fn goes(&mut self, cgroup: usize, tag: u64) {
+    pub fn complete_request(&mut self, cgroup: usize, tag: u64) {
         self.clock = self.clock.max(tag);
         let mut at = cgroup;
         while at != 0 {
@@ -96,7 +96,7 @@ mod tests {
     fn served(mut weights: Weights, backlogged: &[usize], count: usize) -> Vec<usize> {
         let mut line: Vec<(u64, usize)> = Vec::new();
         for cgroup in backlogged.repeat(3) {
-            line.push((weights.comes(cgroup, 10), cgroup));
+            line.push((weights.queue_request(cgroup, 10), cgroup));
         }
         let mut order = Vec::new();
         while order.len() < count {
@@ -104,8 +104,8 @@ mod tests {
                 .min_by_key(|at| line[*at])
                 .expect("never empty");
             let (tag, cgroup) = line.remove(first);
-            line.push((weights.comes(cgroup, 10), cgroup));
-            weights.goes(cgroup, tag);
+            line.push((weights.queue_request(cgroup, 10), cgroup));
+            weights.complete_request(cgroup, tag);
             order.push(cgroup);
         }
         order
@@ -134,14 +134,14 @@ mod tests {
     fn who_was_away_has_not_saved_up() {
         let mut weights = Weights::new([(0, 100), (0, 100), (0, 100)].into_iter());
         for _ in 0..100 {
-            let tag = weights.comes(1, 10);
-            weights.goes(1, tag);
+            let tag = weights.queue_request(1, 10);
+            weights.complete_request(1, tag);
         }
-        let busy = weights.comes(1, 10);
-        let back = weights.comes(2, 10);
+        let busy = weights.queue_request(1, 10);
+        let back = weights.queue_request(2, 10);
         assert!(back > busy, "not before what waits already: {back} {busy}");
         assert_eq!(
-            weights.comes(0, 10),
+            weights.queue_request(0, 10),
             weights.clock,
             "the root does not wait"
         );

@@ -12,7 +12,7 @@ use scenario::model::Timing;
 const FILE: u32 = 32;
 
 /// Position of a page of a file on its disk, as far as seeks are concerned.
-pub fn sector(file: usize, page: u64) -> u64 {
+pub fn sector_of(file: usize, page: u64) -> u64 {
     ((file as u64 + 1) << FILE) + page
 }
 
@@ -26,7 +26,7 @@ pub struct Medium {
 }
 
 impl Medium {
-    fn timing(&self, is_read: bool) -> &Timing {
+    fn timing_of(&self, is_read: bool) -> &Timing {
         match is_read {
             true => &self.reads,
             false => &self.writes,
@@ -34,19 +34,19 @@ impl Medium {
     }
 
     /// The least time for which a request holds the line.
-    pub fn least(&self, is_read: bool) -> Ns {
-        let timing = self.timing(is_read);
+    pub fn least_time(&self, is_read: bool) -> Ns {
+        let timing = self.timing_of(is_read);
         timing.latency_ns / u64::from(timing.parallel.max(1))
     }
 
     /// From there to its completion.
-    pub fn delay(&self, is_read: bool) -> Ns {
-        self.timing(is_read).latency_ns - self.least(is_read)
+    pub fn completion_delay(&self, is_read: bool) -> Ns {
+        self.timing_of(is_read).latency_ns - self.least_time(is_read)
     }
 
     /// Further time of a request at `start` because the last ended at `end`.
-    pub fn seek(&self, is_read: bool, end: u64, start: u64) -> Ns {
-        let timing = self.timing(is_read);
+    pub fn seek_time(&self, is_read: bool, end: u64, start: u64) -> Ns {
+        let timing = self.timing_of(is_read);
         match (end == start, end >> FILE == start >> FILE) {
             (true, _) => 0,
             (false, true) => timing.near_ns,

@@ -12,7 +12,7 @@ use crate::sim::clock::wake_at;
 impl Blk {
     /// Number of pages of `left` that a flusher or a task hands over at once: none if it has to
     /// wait for a slot.
-    pub fn takes(&self, device: usize, cgroup: usize, hctx: u32, left: u64) -> u64 {
+    pub fn pages_taken(&self, device: usize, cgroup: usize, hctx: u32, left: u64) -> u64 {
         let disk = &self.devices[device];
         if self.limit_from(device, cgroup, false).is_some() {
             left
@@ -24,7 +24,7 @@ impl Blk {
     }
 
     /// A request is submitted.
-    pub fn submits(&mut self, device: usize, request: Request) {
+    pub fn submit_request(&mut self, device: usize, request: Request) {
         self.comes_to(device, request, request.cgroup as usize);
     }
 
@@ -43,7 +43,7 @@ impl Blk {
         let Some(at) = self.limit_from(device, cgroup, is_read) else {
             return self.goes_in_line(device, request);
         };
-        let throttle = self.devices[device].throttle(at, is_read);
+        let throttle = self.devices[device].throttle_of(at, is_read);
         if throttle.is_some_and(|throttle| throttle.add(request)) {
             self.lets_through(device, at, is_read);
         }
@@ -51,9 +51,9 @@ impl Blk {
 
     /// Lets the requests through that `io.max` allows now, and comes back when it allows the next.
     pub fn lets_through(&mut self, device: usize, cgroup: usize, is_read: bool) {
-        let now = self.tick();
+        let now = self.current_tick();
         while let Some(next) = self.devices[device]
-            .throttle(cgroup, is_read)
+            .throttle_of(cgroup, is_read)
             .and_then(|throttle| throttle.next(now))
         {
             match next {
@@ -64,7 +64,7 @@ impl Blk {
                 Err(ticks) => {
                     let event = Event::Throttled(device as u32, cgroup as u32, is_read);
                     let at = wake_at(self.now, ticks);
-                    return self.schedule(at, event);
+                    return self.schedule_event(at, event);
                 }
             }
         }
@@ -74,8 +74,8 @@ impl Blk {
     pub fn goes_in_line(&mut self, device: usize, mut request: Request) {
         loop {
             let disk = &mut self.devices[device];
-            if !disk.admits(&request) {
-                return disk.wait(Waiter::Request(request), request.hctx);
+            if !disk.may_queue(&request) {
+                return disk.wait_for_slot(Waiter::Request(request), request.hctx);
             }
             if let What::Flush(task) = request.what {
                 return self.schedule_after(0, Event::Task(task));
@@ -96,8 +96,8 @@ impl Blk {
         if let (What::Pages { last, .. }, true) = (&mut part.what, request.pages > pages) {
             *last = false;
         }
-        if let Some(due) = disk.submit(part, now) {
-            self.schedule(due, Event::Complete(device as u32));
+        if let Some(due) = disk.queue_request(part, now) {
+            self.schedule_event(due, Event::Complete(device as u32));
         }
         (request.pages > pages).then(|| Request {
             pages: request.pages - pages,
@@ -109,26 +109,26 @@ impl Blk {
     /// The first in a queue is complete, if nothing has come before it.
     pub fn request_completes(&mut self, device: usize) -> Option<Done> {
         let now = self.now;
-        let due = match self.devices[device].complete(now) {
+        let due = match self.devices[device].complete_first(now) {
             Ok(done) => {
                 if let Some(next) = done.next {
-                    self.schedule(next, Event::Complete(device as u32));
+                    self.schedule_event(next, Event::Complete(device as u32));
                 }
                 return Some(done);
             }
             Err(due) => due,
         };
-        self.schedule(due, Event::Complete(device as u32));
+        self.schedule_event(due, Event::Complete(device as u32));
         None
     }
 
     /// A server commits what is written some time after it has taken it; a disk gives it back.
     pub fn server_takes(&mut self, device: usize, request: Request) -> Option<Request> {
         let now = self.now;
-        match self.devices[device].commits(request, now) {
+        match self.devices[device].commit_later(request, now) {
             Err(request) => return Some(request),
             Ok(None) => {}
-            Ok(Some(at)) => self.schedule(at, Event::Commit(device as u32)),
+            Ok(Some(at)) => self.schedule_event(at, Event::Commit(device as u32)),
         }
         None
     }
@@ -137,7 +137,7 @@ impl Blk {
     pub fn disk_stands_still(&mut self, device: usize) {
         let now = self.now;
         if let Some(again) = self.devices[device].stands_still(now) {
-            self.schedule(again, Event::Stall(device as u32));
+            self.schedule_event(again, Event::Stall(device as u32));
         }
     }
 }

@@ -54,30 +54,32 @@ impl Queue {
             None => self.places.len(),
         };
         let before = at.checked_sub(1).map(|at| &self.places[at]);
-        let head = before.map_or(self.head, |place| place.request.end());
+        let head = before.map_or(self.head, |place| place.request.end_sector());
         let before = before.map_or(self.opens, |place| place.due);
         let seek = |head, request: &Request| {
             let is_read = request.is_read();
-            self.medium.seek(is_read, head, request.sector)
+            self.medium.seek_time(is_read, head, request.sector)
         };
-        let time = time.max(self.medium.least(request.is_read())) + seek(head, &request);
+        let time = time.max(self.medium.least_time(request.is_read())) + seek(head, &request);
         let due = before.max(now) + time;
         // What is next has its head elsewhere.
         let next = self.places.get(at).map(|next| &next.request);
-        let (sought, seeks) =
-            next.map_or((0, 0), |next| (seek(head, next), seek(request.end(), next)));
+        let (sought, seeks) = next.map_or((0, 0), |next| {
+            (seek(head, next), seek(request.end_sector(), next))
+        });
         for later in self.places.range_mut(at..) {
             later.due = (later.due + time + seeks).saturating_sub(sought);
         }
         let tag = tag.unwrap_or(0);
         self.places.insert(at, Place { due, tag, request });
-        (at == 0).then(|| self.due())
+        (at == 0).then(|| self.first_due())
     }
 
     /// Places that nothing overtakes: the first, and on a disk with latency all that have left the
     /// line.
     fn under_way(&self, now: Ns) -> usize {
-        let has_latency = self.medium.delay(true) > 0 || self.medium.delay(false) > 0;
+        let has_latency =
+            self.medium.completion_delay(true) > 0 || self.medium.completion_delay(false) > 0;
         let left = match has_latency {
             true => self.places.partition_point(|place| place.due <= now),
             false => 0,
@@ -94,25 +96,25 @@ impl Queue {
     }
 
     /// Time at which the first will be complete; never if there is none.
-    pub fn due(&self) -> Ns {
-        let delay = |first: &Place| self.medium.delay(first.request.is_read());
+    pub fn first_due(&self) -> Ns {
+        let delay = |first: &Place| self.medium.completion_delay(first.request.is_read());
         let first = self.places.front();
         first.map_or(Ns::MAX, |first| (first.due + delay(first)).max(self.last))
     }
 
     /// Takes out the first, complete or not, with its tag.
     pub fn pop(&mut self) -> Option<(Request, u64)> {
-        let due = self.due();
+        let due = self.first_due();
         let first = self.places.pop_front();
         if let Some(first) = &first {
-            (self.head, self.last) = (first.request.end(), due);
+            (self.head, self.last) = (first.request.end_sector(), due);
         }
         first.map(|place| (place.request, place.tag))
     }
 
     /// All that is in it.
     #[cfg(any(test, debug_assertions))]
-    pub fn all(&self) -> impl Iterator<Item = &Request> {
+    pub fn all_requests(&self) -> impl Iterator<Item = &Request> {
         self.places.iter().map(|place| &place.request)
     }
 

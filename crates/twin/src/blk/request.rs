@@ -64,7 +64,7 @@ impl Request {
     }
 
     /// End on the disk, in pages.
-    pub fn end(&self) -> u64 {
+    pub fn end_sector(&self) -> u64 {
         self.sector + u64::from(self.pages)
     }
 

@@ -25,12 +25,12 @@ const SERVED: Ns = 9_000;
 impl Device {
     /// CPU time that a flusher begins with which has used `used` and has slept: it is not owed what
     /// others used meanwhile.
-    pub fn joins(&self, used: Ns) -> Ns {
+    pub fn use_after_sleep(&self, used: Ns) -> Ns {
         self.clock.max(used)
     }
 
     /// Waiters to be woken: those for a slot of `hctx`, or for any; the latter have one.
-    pub fn woken(&mut self, hctx: u32) -> (Vec<Waiter>, bool) {
+    pub fn take_woken(&mut self, hctx: u32) -> (Vec<Waiter>, bool) {
         let at = hctx as usize;
         if !self.waiters[at].is_empty() {
             let batch = (self.depth / 8).clamp(1, 8);
@@ -67,7 +67,7 @@ impl Device {
     }
 
     /// CPU time that a flusher counts as having used once it has been woken, first of all or not.
-    pub fn charges(&mut self, used: Ns, is_first: bool) -> Ns {
+    pub fn charge_wakeup(&mut self, used: Ns, is_first: bool) -> Ns {
         if is_first {
             self.clock = used;
         }
@@ -75,7 +75,7 @@ impl Device {
     }
 
     /// For how long a flusher that has been woken keeps its CPU, where a page takes `page`.
-    pub fn turn(&self, page: Ns) -> Ns {
+    pub fn turn_time(&self, page: Ns) -> Ns {
         u64::from(self.depth / 8 + 1) * (REQUEST + BIO_COST + page)
     }
 }

@@ -31,7 +31,7 @@ fn a_queue_is_for_all_cpus() {
         let hctxs = |disk: &mut Device, hctx| {
             let before = disk.inflight;
             while disk.has_room(hctx) {
-                disk.submit(request(hctx), 0);
+                disk.queue_request(request(hctx), 0);
             }
             disk.inflight - before
         };
@@ -52,20 +52,20 @@ fn a_queue_is_for_all_cpus() {
 fn who_waits_for_any_slot_is_let_in_in_turn() {
     let mut disk = Device::new(PAGE * 100, true, Traits::default());
     disk.wb_normal = 1;
-    disk.submit(request(0), 0);
+    disk.queue_request(request(0), 0);
     assert!(!disk.has_room(1));
-    disk.wait(Waiter::Flusher(1), 1);
-    disk.wait(Waiter::Flusher(0), 0);
+    disk.wait_for_slot(Waiter::Flusher(1), 1);
+    disk.wait_for_slot(Waiter::Flusher(0), 0);
     done(&mut disk, 10 * MS);
-    assert!(matches!(disk.woken(0).0[..], [Waiter::Flusher(1)]));
-    disk.submit(request(1), 10 * MS);
-    assert!(disk.woken(1).0.is_empty(), "the other waits still");
+    assert!(matches!(disk.take_woken(0).0[..], [Waiter::Flusher(1)]));
+    disk.queue_request(request(1), 10 * MS);
+    assert!(disk.take_woken(1).0.is_empty(), "the other waits still");
     done(&mut disk, 20 * MS);
-    assert!(matches!(disk.woken(1).0[..], [Waiter::Flusher(0)]));
+    assert!(matches!(disk.take_woken(1).0[..], [Waiter::Flusher(0)]));
 }
 
 fn done(disk: &mut Device, at: Ns) -> Request {
-    disk.complete(at).expect("in time").request
+    disk.complete_first(at).expect("in time").request
 }
 
 fn read(task: u32) -> Request {
@@ -79,22 +79,22 @@ fn read(task: u32) -> Request {
 fn worked_example() {
     let mut disk = Device::new(256 << 10, true, Traits::default());
     assert_eq!(disk.largest, 1);
-    let first = disk.submit(request(1), 0).expect("the first");
+    let first = disk.queue_request(request(1), 0).expect("the first");
     while disk.has_room(1) {
-        assert_eq!(disk.submit(request(1), 0), None);
+        assert_eq!(disk.queue_request(request(1), 0), None);
     }
-    assert_eq!((first * 32, disk.pages()), (500 * MS, 32));
-    disk.wait(Waiter::Flusher(7), 1);
-    disk.wait(Waiter::Task(8), 1);
-    assert_eq!(disk.complete(first - 1).err(), Some(first));
-    let complete = disk.complete(first).expect("in time");
+    assert_eq!((first * 32, disk.pages_in_flight()), (500 * MS, 32));
+    disk.wait_for_slot(Waiter::Flusher(7), 1);
+    disk.wait_for_slot(Waiter::Task(8), 1);
+    assert_eq!(disk.complete_first(first - 1).err(), Some(first));
+    let complete = disk.complete_first(first).expect("in time");
     assert_eq!((complete.request.hctx, complete.next), (1, Some(2 * first)));
     assert!(disk.has_room(1));
     for free in 2..=4 {
-        assert!(disk.woken(1).0.is_empty(), "four at once");
+        assert!(disk.take_woken(1).0.is_empty(), "four at once");
         done(&mut disk, free * first);
     }
-    let all = disk.woken(1).0;
+    let all = disk.take_woken(1).0;
     assert!(matches!(all[..], [Waiter::Flusher(7), Waiter::Task(8)]));
 }
 
@@ -105,25 +105,29 @@ fn a_server_commits_all_at_once() {
         ..Traits::default()
     };
     let mut server = Device::new(256 << 10, true, traits);
-    let commit = |server: &mut Device, at| server.commits(request(0), at).expect("a server");
+    let commit = |server: &mut Device, at| server.commit_later(request(0), at).expect("a server");
     assert_eq!(commit(&mut server, 1300 * MS), Some(2000 * MS));
     assert_eq!(commit(&mut server, 1500 * MS), None);
     assert_eq!(
-        (server.pages(), server.committed().len(), server.pages()),
+        (
+            server.pages_in_flight(),
+            server.take_committed().len(),
+            server.pages_in_flight()
+        ),
         (2, 2, 0)
     );
     let mut disk = Device::new(1, true, Traits::default());
-    assert!(disk.commits(request(0), 0).is_err());
+    assert!(disk.commit_later(request(0), 0).is_err());
 }
 
 #[test]
 fn each_cpu_has_slots_of_its_own() {
     let mut disk = Device::new(256 << 10, true, Traits::default());
     for _ in 0..32 {
-        disk.submit(request(0), 0);
+        disk.queue_request(request(0), 0);
     }
     assert!(!disk.has_room(0) && disk.has_room(1));
-    assert!(disk.woken(0).0.is_empty());
+    assert!(disk.take_woken(0).0.is_empty());
 }
 
 /// A page takes 10 ms. Three writes are in line when three reads come: the first write is under
@@ -132,17 +136,17 @@ fn each_cpu_has_slots_of_its_own() {
 fn reads_overtake_but_starve_nobody() {
     let mut disk = Device::new(PAGE * 100, true, Traits::default());
     for _ in 0..3 {
-        disk.submit(request(0), 0);
+        disk.queue_request(request(0), 0);
     }
     for task in 0..3 {
-        disk.submit(read(task), 0);
+        disk.queue_request(read(task), 0);
     }
     let kinds: Vec<bool> = (1..=6)
         .map(|at| done(&mut disk, at * 10 * MS).is_read())
         .collect();
     assert_eq!(kinds, [false, true, true, false, true, false]);
     assert_eq!(
-        (disk.written, disk.complete(SECOND).err()),
+        (disk.written, disk.complete_first(SECOND).err()),
         (3 * PAGE, Some(Ns::MAX))
     );
 }
@@ -154,14 +158,17 @@ fn reads_apart_wait_for_no_write() {
         ..Traits::default()
     };
     let mut disk = Device::new(PAGE * 100, true, traits);
-    assert_eq!(disk.submit(request(0), 0), Some(10 * MS));
+    assert_eq!(disk.queue_request(request(0), 0), Some(10 * MS));
     assert_eq!(
-        (disk.submit(read(1), 0), disk.submit(read(2), 0)),
+        (
+            disk.queue_request(read(1), 0),
+            disk.queue_request(read(2), 0)
+        ),
         (Some(MS), None)
     );
     assert!(done(&mut disk, 2 * MS).is_read());
     assert!(done(&mut disk, 2 * MS).is_read());
-    assert_eq!(disk.complete(2 * MS).err(), Some(10 * MS));
+    assert_eq!(disk.complete_first(2 * MS).err(), Some(10 * MS));
 }
 
 /// It stands still at 5 ms for 100: what is under way and what comes meanwhile is late by that.
@@ -172,13 +179,13 @@ fn a_disk_that_stands_still() {
         ..Traits::default()
     };
     let mut disk = Device::new(PAGE * 100, true, traits);
-    assert_eq!(disk.submit(request(0), 0), Some(10 * MS));
+    assert_eq!(disk.queue_request(request(0), 0), Some(10 * MS));
     assert_eq!(disk.stands_still(5 * MS), Some(1005 * MS));
-    assert_eq!(disk.complete(10 * MS).err(), Some(110 * MS));
-    assert_eq!(disk.complete(110 * MS).expect("late").next, None);
+    assert_eq!(disk.complete_first(10 * MS).err(), Some(110 * MS));
+    assert_eq!(disk.complete_first(110 * MS).expect("late").next, None);
     assert_eq!(disk.stands_still(SECOND), Some(2 * SECOND));
     assert_eq!(
-        disk.submit(request(0), SECOND + MS),
+        disk.queue_request(request(0), SECOND + MS),
         Some(SECOND + 110 * MS)
     );
 }
@@ -191,10 +198,10 @@ fn each_third_request_fails() {
     };
     let mut disk = Device::new(PAGE * 100, true, traits);
     for _ in 0..7 {
-        disk.submit(request(0), 0);
+        disk.queue_request(request(0), 0);
     }
     let failed: Vec<bool> = (0..7)
-        .map(|_| disk.complete(SECOND).expect("in time").failed)
+        .map(|_| disk.complete_first(SECOND).expect("in time").failed)
         .collect();
     assert_eq!(failed, [false, false, true, false, false, true, false]);
     assert_eq!(disk.written, 5 * PAGE);
@@ -223,10 +230,10 @@ fn operations(kind: DiskKind, what: What, depth: u64, in_order: bool) -> u64 {
         next += if in_order { 1 } else { 1000 };
         let request = Request {
             what,
-            sector: sector(0, next),
+            sector: sector_of(0, next),
             ..request(0)
         };
-        disk.submit(request, at)
+        disk.queue_request(request, at)
     };
     let mut due = submit(&mut disk, 0).expect("the first");
     for _ in 1..depth {
@@ -234,7 +241,7 @@ fn operations(kind: DiskKind, what: What, depth: u64, in_order: bool) -> u64 {
     }
     let mut done = 0;
     while due <= SECOND {
-        let complete = disk.complete(due).expect("in time");
+        let complete = disk.complete_first(due).expect("in time");
         done += 1;
         due = submit(&mut disk, due).or(complete.next).expect("more");
     }
@@ -275,16 +282,20 @@ fn a_head_moves_only_where_requests_do_not_follow() {
     let mut disk = of_kind(DiskKind::Hdd);
     let at = |what, file, page| Request {
         what,
-        sector: sector(file, page),
+        sector: sector_of(file, page),
         ..request(0)
     };
     let writes = request(0).what;
-    disk.submit(at(writes, 0, 0), 0);
-    disk.submit(at(writes, 0, 1), 0);
-    disk.submit(at(writes, 0, 2), 0);
-    disk.submit(at(What::Read(0), 1, 0), 0);
+    disk.queue_request(at(writes, 0, 0), 0);
+    disk.queue_request(at(writes, 0, 1), 0);
+    disk.queue_request(at(writes, 0, 2), 0);
+    disk.queue_request(at(What::Read(0), 1, 0), 0);
     let mut last = 0;
-    while let Some(next) = disk.complete(disk.queue.due()).expect("due").next {
+    while let Some(next) = disk
+        .complete_first(disk.queue.first_due())
+        .expect("due")
+        .next
+    {
         last = next;
     }
     assert!((35 * MS..38 * MS).contains(&last), "{last}");
@@ -293,11 +304,12 @@ fn a_head_moves_only_where_requests_do_not_follow() {
 #[test]
 fn what_has_left_the_line_is_not_overtaken() {
     let mut disk = of_kind(DiskKind::Nvme);
-    let due = disk.submit(request(0), 0).expect("the first");
-    disk.submit(request(0), 0);
+    let due = disk.queue_request(request(0), 0).expect("the first");
+    disk.queue_request(request(0), 0);
     assert!(due > 10_000, "{due}");
     // Both writes have left the line, neither is complete.
-    disk.submit(read(0), 8_000);
-    let kinds = |disk: &Device| -> Vec<bool> { disk.queue.all().map(Request::is_read).collect() };
+    disk.queue_request(read(0), 8_000);
+    let kinds =
+        |disk: &Device| -> Vec<bool> { disk.queue.all_requests().map(Request::is_read).collect() };
     assert_eq!(kinds(&disk), [false, false, true]);
 }

@@ -55,9 +55,9 @@ impl ThrotlGrp {
     pub fn next(&mut self, now: Ticks) -> Option<Result<Request, Ticks>> {
         let first = *self.waiting.front()?;
         let amounts = [u64::from(first.pages) * PAGE, 1];
-        match self.wait(amounts, now) {
+        match self.ticks_to_wait(amounts, now) {
             0 => {
-                self.pay(amounts, now);
+                self.charge_amounts(amounts, now);
                 self.waiting.pop_front().map(Ok)
             }
             ticks => Some(Err(ticks)),
@@ -66,11 +66,11 @@ impl ThrotlGrp {
 
     /// All requests that wait.
     #[cfg(any(test, debug_assertions))]
-    pub fn all(&self) -> impl Iterator<Item = &Request> {
+    pub fn all_waiting(&self) -> impl Iterator<Item = &Request> {
         self.waiting.iter()
     }
 
-    fn wait(&mut self, amounts: [u64; 2], now: Ticks) -> Ticks {
+    fn ticks_to_wait(&mut self, amounts: [u64; 2], now: Ticks) -> Ticks {
         if now > self.ends {
             (self.begins, self.done) = (now, [0; 2]);
         }
@@ -78,7 +78,7 @@ impl ThrotlGrp {
         let rounded = elapsed.max(1).next_multiple_of(SLICE);
         let mut wait = 0;
         for ((rate, done), amount) in self.rates.iter().zip(self.done).zip(amounts) {
-            let beyond = (done + amount).saturating_sub(given(*rate, rounded));
+            let beyond = (done + amount).saturating_sub(given_amount(*rate, rounded));
             if beyond > 0 {
                 let ticks = u128::from(beyond) * u128::from(HZ) / u128::from(*rate);
                 wait = wait.max((ticks as Ticks).max(1) + rounded - elapsed);
@@ -91,10 +91,10 @@ impl ThrotlGrp {
     }
 
     /// Slices that are over need not be looked at again.
-    fn pay(&mut self, amounts: [u64; 2], now: Ticks) {
+    fn charge_amounts(&mut self, amounts: [u64; 2], now: Ticks) {
         let over = (now - self.begins) / SLICE * SLICE;
         for ((rate, done), amount) in self.rates.iter().zip(&mut self.done).zip(amounts) {
-            *done = (*done + amount).saturating_sub(given(*rate, over));
+            *done = (*done + amount).saturating_sub(given_amount(*rate, over));
         }
         self.begins += over;
         self.ends = (now + SLICE).next_multiple_of(SLICE);
@@ -102,7 +102,7 @@ impl ThrotlGrp {
 }
 
 /// Amount that a rate gives in so many ticks.
-fn given(rate: u64, ticks: Ticks) -> u64 {
+fn given_amount(rate: u64, ticks: Ticks) -> u64 {
     u64::try_from(u128::from(rate) * u128::from(ticks) / u128::from(HZ)).unwrap_or(u64::MAX)
 }
 

@@ -29,7 +29,7 @@ impl Vary {
     }
 
     /// Varied time of a request that is due `time`.
-    pub fn scatters(&mut self, time: Ns) -> Ns {
+    pub fn vary_time(&mut self, time: Ns) -> Ns {
         let most = (u128::from(time) * u128::from(self.percent) / 100) as Ns;
         time - most + self.chance.next() % (2 * most + 1)
     }
@@ -43,12 +43,12 @@ mod tests {
     #[test]
     fn the_mean_stays() {
         let mut vary = Vary::new(50, Random::new(1));
-        let times: Vec<Ns> = (0..10_000).map(|_| vary.scatters(10 * MS)).collect();
+        let times: Vec<Ns> = (0..10_000).map(|_| vary.vary_time(10 * MS)).collect();
         let (least, most) = (times.iter().min(), times.iter().max());
         assert!(least.is_some_and(|least| (5 * MS..=5_100_000).contains(least)));
         assert!(most.is_some_and(|most| (14_900_000..=15 * MS).contains(most)));
         let mean = times.iter().sum::<Ns>() / 10_000;
         assert!(mean.abs_diff(10 * MS) < MS / 10, "{mean}");
-        assert_eq!(Vary::new(0, Random::new(1)).scatters(10 * MS), 10 * MS);
+        assert_eq!(Vary::new(0, Random::new(1)).vary_time(10 * MS), 10 * MS);
     }
 }

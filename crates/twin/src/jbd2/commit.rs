@@ -11,7 +11,7 @@
 //! their place when they have been dirty for 30 s, as any page is.
 
 use super::Jbd2;
-use crate::blk::{BIO, Request, What, sector};
+use crate::blk::{BIO, Request, What, sector_of};
 use crate::sched::psi::{HOST, PsiFlags};
 use crate::sim::Event;
 use crate::sim::clock::Ns;
@@ -73,7 +73,7 @@ impl Jbd2 {
             stage: Stage::Blocks,
         });
         for file in grown {
-            self.carries(device, file);
+            self.submit_ordered_data(device, file);
         }
         self.schedule_after(BLOCKS, Event::Kjournald(device as u32));
     }
@@ -91,7 +91,7 @@ impl Jbd2 {
                 self.journal_is_at(device, Stage::Record);
                 let cpu = self.journal_cpu(device);
                 let over = self.takes_cpu(cpu, BEFORE_RECORD);
-                self.schedule(over, Event::Kjournald(device as u32));
+                self.schedule_event(over, Event::Kjournald(device as u32));
             }
             Some(Stage::Record) => {
                 self.journal_does(device, PsiFlags::Nothing, PsiFlags::Iowait);
@@ -102,10 +102,10 @@ impl Jbd2 {
     }
 
     /// Puts all that is dirty of a file in line, for the commit.
-    fn carries(&mut self, device: usize, number: u32) {
+    fn submit_ordered_data(&mut self, device: usize, number: u32) {
         let file = number as usize;
         let wb = self.files[file].wb;
-        let hctx = self.devices[device].hctx(wb as usize, 0);
+        let hctx = self.devices[device].hctx_of(wb as usize, 0);
         while let Some((start, pages)) = self.files[file].pages.next_run(0, BIO) {
             self.files[file].pages.clear(start, pages);
             self.in_flight(file, start, pages);
@@ -116,11 +116,11 @@ impl Jbd2 {
                     unwritten: false,
                 },
                 pages: pages as u32,
-                sector: sector(file, start),
+                sector: sector_of(file, start),
                 hctx,
                 cgroup: 0,
             };
-            self.submits(device, request);
+            self.submit_request(device, request);
         }
         if self.files[file].in_flight > 0 {
             self.files[file].carried = true;
@@ -162,7 +162,7 @@ impl Jbd2 {
             hctx: 0,
             cgroup: 0,
         };
-        self.submits(device, request);
+        self.submit_request(device, request);
     }
 
     /// One request of a commit is complete.
@@ -215,7 +215,7 @@ impl Jbd2 {
     /// The committing thread is the kernel's, and waits for I/O.
     fn journal_does(&mut self, device: usize, from: PsiFlags, to: PsiFlags) {
         let (cpu, now) = (self.journal_cpu(device), self.now);
-        self.psi.turn(cpu, HOST, from, to, now);
+        self.psi.change_state(cpu, HOST, from, to, now);
     }
 
     fn journal_cpu(&self, device: usize) -> u16 {

@@ -66,7 +66,7 @@ impl Agent {
 impl Memory {
     /// The agent looks, and changes its mind about what is still to be moved.
     pub fn agent_looks(&mut self, tasks: &mut Tasks) {
-        let Some(moves) = self.moves(tasks) else {
+        let Some(moves) = self.wanted_moves(tasks) else {
             return;
         };
         let mut down = Vec::new();
@@ -90,27 +90,27 @@ impl Memory {
             agent.orders = down;
             let next = tasks.now + agent.interval;
             if self.is_held() {
-                tasks.schedule(next, Event::Agent);
+                tasks.schedule_event(next, Event::Agent);
             }
         }
     }
 
     /// Moves that the policy wants now.
-    fn moves(&self, tasks: &Tasks) -> Option<Vec<Move>> {
+    fn wanted_moves(&self, tasks: &Tasks) -> Option<Vec<Move>> {
         let (agent, tiers) = (self.agent.as_ref()?, self.budgeted?);
         let mut room = Room::default();
         for (index, tier) in self.tiers.iter().enumerate() {
             room.free[index] = tier.free;
             room.headroom[index] = agent.headroom[index];
         }
-        let groups = self.groups(tasks, agent.engine);
+        let groups = self.tier_groups(tasks, agent.engine);
         Some(policy::tier::plan(&tiers, &room, &agent.settings, &groups))
     }
 
     /// Pages of each cgroup but the root that may lie in the fastest tier, if there are budgets.
-    pub fn budgets(&self, tasks: &Tasks) -> Option<Vec<u64>> {
+    pub fn toptier_budgets(&self, tasks: &Tasks) -> Option<Vec<u64>> {
         let tiers = self.budgeted?;
-        let groups = self.groups(tasks, Engine::default());
+        let groups = self.tier_groups(tasks, Engine::default());
         let strict = Settings {
             band: 0,
             step: 0,
@@ -121,15 +121,15 @@ impl Memory {
     }
 
     /// The root has no limits; what lies in it directly is left alone.
-    fn groups(&self, tasks: &Tasks, engine: Engine) -> Vec<Group> {
+    fn tier_groups(&self, tasks: &Tasks, engine: Engine) -> Vec<Group> {
         let held = self.held_in_tiers(&tasks.cgroups);
         let held = held.iter().enumerate().skip(1);
-        held.map(|(index, held)| group(tasks, index, held, engine))
+        held.map(|(index, held)| tier_group(tasks, index, held, engine))
             .collect()
     }
 }
 
-fn group(tasks: &Tasks, index: usize, held: &[Heat], engine: Engine) -> Group {
+fn tier_group(tasks: &Tasks, index: usize, held: &[Heat], engine: Engine) -> Group {
     let cgroup = &tasks.cgroups[index];
     let weir = tasks.weir.as_ref();
     let ratio = weir.map(|weir| weir.groups[index].toptier_ratio);
@@ -166,7 +166,7 @@ impl Memory {
                 true => engine.knows_heat.then_some(COLD),
                 false => engine.lifts_hot.then_some(HOT),
             };
-            let moved = self.migrate(
+            let moved = self.migrate_pages(
                 order.cgroup,
                 (order.from, order.to),
                 order.pages.min(left),

@@ -10,7 +10,7 @@ use crate::task::Tasks;
 
 impl Memory {
     /// A phase with `holders` begins.
-    pub fn starts(&mut self, holders: Vec<Holder>, tasks: &mut Tasks) {
+    pub fn start_phase(&mut self, holders: Vec<Holder>, tasks: &mut Tasks) {
         if holders.is_empty() {
             return;
         }
@@ -19,26 +19,26 @@ impl Memory {
         let span = (now, begins.max().unwrap_or(now), holders[0].ends);
         tasks.busy += holders.len() as u32;
         self.holders = holders;
-        self.record.starts(span, tasks.cgroups.len());
-        tasks.schedule(now + BEAT, Event::Memory);
+        self.record.start_span(span, tasks.cgroups.len());
+        tasks.schedule_event(now + BEAT, Event::Memory);
         if let Some(agent) = &self.agent {
-            tasks.schedule(now + agent.interval, Event::Agent);
+            tasks.schedule_event(now + agent.interval, Event::Agent);
         }
     }
 
     /// Goes on, every 10 ms.
     pub fn goes_on(&mut self, tasks: &mut Tasks) {
         let now = tasks.now;
-        tasks.busy -= self.beats(now);
+        tasks.busy -= self.advance_beat(now);
         if self.record.is_due(now) {
             let held = self.held_in_tiers(&tasks.cgroups);
-            self.record.sees(now, &held, self.migrated);
+            self.record.record_look(now, &held, self.migrated);
         }
         if cfg!(any(test, debug_assertions)) {
-            self.check();
+            self.check_pages();
         }
         if self.is_held() {
-            tasks.schedule(now + BEAT, Event::Memory);
+            tasks.schedule_event(now + BEAT, Event::Memory);
         }
     }
 

@@ -10,7 +10,7 @@
 //! With costs of 150 and 250 ns an access takes 153.2 ns in the mean, and four threads make 26.1
 //! million a second.
 
-use super::{BEAT, COLD, HOT, Heat, part};
+use super::{BEAT, COLD, HOT, Heat, proportional_part};
 use crate::sim::clock::{Ns, SECOND};
 
 /// One, with what it has done.
@@ -48,17 +48,17 @@ pub struct Holder {
 
 impl Holder {
     /// It has begun and not ended.
-    pub fn runs(&self, now: Ns) -> bool {
+    pub fn is_running(&self, now: Ns) -> bool {
         now > self.begins && !self.over
     }
 
     /// Pages it has not touched.
-    pub fn untouched(&self) -> u64 {
+    pub fn untouched_pages(&self) -> u64 {
         self.size[HOT] + self.size[COLD] - self.touched[HOT] - self.touched[COLD]
     }
 
     /// Pages it has touched and does not hold.
-    pub fn lost(&self) -> u64 {
+    pub fn lost_pages(&self) -> u64 {
         let held: u64 = self.held.iter().flatten().sum();
         let last: u64 = self.held_last.iter().flatten().sum();
         (self.touched[HOT] + self.touched[COLD]).abs_diff(held + last)
@@ -67,8 +67,8 @@ impl Holder {
     /// Heat of the next `pages` that it touches.
     pub fn next(&mut self, pages: u64) -> Heat {
         let all = self.size[HOT] + self.size[COLD];
-        let then = all - self.untouched() + pages;
-        let cold = part(then, self.size[COLD], all) - self.touched[COLD];
+        let then = all - self.untouched_pages() + pages;
+        let cold = proportional_part(then, self.size[COLD], all) - self.touched[COLD];
         let next = [pages - cold, cold];
         self.touched[HOT] += next[HOT];
         self.touched[COLD] += next[COLD];
@@ -107,7 +107,7 @@ impl Holder {
         let most = u128::from(self.rate) * u128::from(BEAT) / u128::from(SECOND);
         let reads = (time * u128::from(ALL) / mean.max(1)).min(most) as u64;
         for (accesses, share) in accesses.iter_mut().zip(&shares) {
-            *accesses += part(reads, *share, ALL);
+            *accesses += proportional_part(reads, *share, ALL);
         }
         if now > self.counts_from {
             self.reads += reads;
@@ -146,7 +146,7 @@ mod tests {
             seen = [seen[0] + next[0], seen[1] + next[1]];
             assert!(seen[0].abs_diff(10 * step / 3) <= 1, "{seen:?}");
         }
-        assert_eq!((seen, holder.untouched()), ([30, 60], 0));
+        assert_eq!((seen, holder.untouched_pages()), ([30, 60], 0));
     }
 
     fn worked() -> Holder {

@@ -33,7 +33,7 @@ pub struct Record {
 impl Record {
     /// Of a phase that begins, sees its last job begin, and ends then; of `cgroups` cgroups with
     /// the root.
-    pub fn starts(&mut self, span: (Ns, Ns, Ns), cgroups: usize) {
+    pub fn start_span(&mut self, span: (Ns, Ns, Ns), cgroups: usize) {
         *self = Record {
             span,
             cgroups: vec![Vec::new(); cgroups],
@@ -47,7 +47,7 @@ impl Record {
     }
 
     /// Half of the time in which all jobs run is over.
-    pub fn half(&self) -> Ns {
+    pub fn half_time(&self) -> Ns {
         self.span.1.midpoint(self.span.2)
     }
 
@@ -57,7 +57,7 @@ impl Record {
     }
 
     /// Looks: by cgroup and tier what is held, and the pages moved so far.
-    pub fn sees(&mut self, now: Ns, held: &[Vec<Heat>], migrated: u64) {
+    pub fn record_look(&mut self, now: Ns, held: &[Vec<Heat>], migrated: u64) {
         self.looks.push(now);
         for (series, held) in self.cgroups.iter_mut().zip(held) {
             let mut tiers = held.iter().map(|heat| heat[HOT] + heat[COLD]);

@@ -14,7 +14,7 @@ fn with_cache(pages: u64, beside: u64) -> u64 {
 
 impl Mm {
     /// Applies `change` to all that count a page of a file.
-    pub fn count(&mut self, file: usize, change: impl Fn(&mut Counts)) {
+    pub fn change_counts(&mut self, file: usize, change: impl Fn(&mut Counts)) {
         let (wb, memcg) = (self.files[file].wb as usize, self.files[file].memcg);
         change(&mut self.counts);
         change(&mut self.wbs[wb].counts);
@@ -35,7 +35,7 @@ impl Mm {
             node.writeback_begins(file, start, pages);
         }
         let wb = self.files[file].wb as usize;
-        self.count(file, |counts| {
+        self.change_counts(file, |counts| {
             counts.dirty -= pages;
             counts.writeback += pages;
         });
@@ -48,16 +48,16 @@ impl Mm {
     /// All dirty pages of a file are forgotten.
     pub fn drop_file(&mut self, file: usize) {
         let pages = self.files[file].pages.drop_all();
-        self.count(file, |counts| {
+        self.change_counts(file, |counts| {
             counts.dirty -= pages;
             counts.dropped += pages;
         });
-        self.uncaches(file);
+        self.drop_cache(file);
     }
 
     /// `pages` of `wb` count as completed in both domains.
-    pub fn completed(&mut self, wb: usize, pages: u64) {
-        let now = self.tick();
+    pub fn count_completions(&mut self, wb: usize, pages: u64) {
+        let now = self.current_tick();
         let wb = &mut self.wbs[wb];
         self.domain.completions.add(&mut wb.completions, pages, now);
         if wb.cgroup != 0 {
@@ -69,24 +69,26 @@ impl Mm {
     }
 
     /// Part of the host's limit that a writeback is entitled to.
-    pub fn fraction(&mut self, wb: usize) -> (u64, u64) {
-        let now = self.tick();
+    pub fn wb_fraction(&mut self, wb: usize) -> (u64, u64) {
+        let now = self.current_tick();
         let completions = &mut self.wbs[wb].completions;
-        self.domain.completions.fraction(completions, now)
+        self.domain.completions.fraction_of(completions, now)
     }
 
     /// And of its cgroup's.
     pub fn memcg_fraction(&mut self, wb: usize) -> (u64, u64) {
-        let now = self.tick();
+        let now = self.current_tick();
         let wb = &mut self.wbs[wb];
         let domain = &mut self.cgroups[wb.cgroup].domain;
-        domain.completions.fraction(&mut wb.memcg_completions, now)
+        domain
+            .completions
+            .fraction_of(&mut wb.memcg_completions, now)
     }
 
     /// The writeback learns from what happened since it last did; a writer's pass gives what it
     /// found.
-    pub fn adapt(&mut self, wb: usize, views: &[(Dtc, u64)]) {
-        let now = self.tick();
+    pub fn adapt_wb(&mut self, wb: usize, views: &[(Dtc, u64)]) {
+        let now = self.current_tick();
         let cgroup = self.wbs[wb].cgroup;
         for (index, (view, _)) in views.iter().enumerate() {
             let domain = if index == 0 {
@@ -110,11 +112,11 @@ impl Mm {
         let views: Vec<(Dtc, u64)> = smoothed.into_iter().flatten().collect();
         let wb = &mut self.wbs[wb];
         wb.rates
-            .adapt(wb.counts.dirtied, wb.counts.written, now, &views);
+            .adapt_rates(wb.counts.dirtied, wb.counts.written, now, &views);
     }
 
     /// Page cache of a cgroup, and of those above it, grows by `more` pages and shrinks by `less`.
-    pub fn charges(&mut self, memcg: usize, more: u64, less: u64) {
+    pub fn charge_cache(&mut self, memcg: usize, more: u64, less: u64) {
         self.cgroups[memcg].file = self.cgroups[memcg].file + more - less;
         let mut next = Some(memcg);
         while let Some(at) = next {
@@ -126,7 +128,7 @@ impl Mm {
 
     /// Pages that `memory.max` from its cgroup up lets a file have more, those that are clean given up
     /// for them; and the cgroup whose limit it is, if there is one.
-    pub fn chargeable(&self, file: usize) -> (u64, usize) {
+    pub fn chargeable_pages(&self, file: usize) -> (u64, usize) {
         let mut least = (u64::MAX, 0);
         let (mut next, beside) = (self.files[file].memcg as usize, self.files[file].beside);
         while let Some(parent) = self.cgroups[next].parent {
@@ -136,7 +138,7 @@ impl Mm {
                     cgroup.max.saturating_sub(cgroup.kept + cgroup.anonymous),
                     beside,
                 );
-                let room = most.saturating_sub(cgroup.subtree.held());
+                let room = most.saturating_sub(cgroup.subtree.pages_held());
                 least = least.min((room, next));
             }
             next = parent;
@@ -145,7 +147,7 @@ impl Mm {
     }
 
     /// Pages that `memory.max` and `memory.high` from a cgroup up still leave it.
-    pub fn headroom(&self, cgroup: usize) -> u64 {
+    pub fn cgroup_headroom(&self, cgroup: usize) -> u64 {
         let mut least = u64::MAX;
         let mut next = cgroup;
         while let Some(parent) = self.cgroups[next].parent {
@@ -176,7 +178,7 @@ impl Mm {
         let files = self
             .files
             .iter()
-            .map(|file| file.pages.dirty())
+            .map(|file| file.pages.dirty_pages())
             .sum::<u64>();
         assert_eq!(files, self.counts.dirty);
     }

@@ -67,7 +67,7 @@ impl Level {
 
 impl Sysctl {
     /// Limit and background level in pages; `host_avail` is given for a cgroup's domain.
-    pub fn levels(&self, avail: u64, host_avail: Option<u64>) -> (u64, u64) {
+    pub fn dirty_levels(&self, avail: u64, host_avail: Option<u64>) -> (u64, u64) {
         let of = |level: Level| match host_avail {
             None => level.of_host(avail),
             Some(host) => level.of_cgroup(avail, host),
@@ -146,9 +146,9 @@ impl Dtc {
     }
 
     /// Count that the base rate goes by, and where it is to be.
-    pub fn aim(&self) -> (u64, u64) {
+    pub fn ratelimit_target(&self) -> (u64, u64) {
         match self.is_strict {
-            false => (self.limits.dirty, self.setpoint()),
+            false => (self.limits.dirty, self.throttle_setpoint()),
             true if self.wb_dirty < 8 => (self.wb_dirty, self.wb_dirty + 1),
             true => (self.wb_dirty, self.wb_freerun()),
         }
@@ -160,7 +160,7 @@ impl Dtc {
     }
 
     /// Level that the throttle wants to hold it at.
-    pub fn setpoint(&self) -> u64 {
+    pub fn throttle_setpoint(&self) -> u64 {
         arith::setpoint(self.freerun, self.hard_dirty_limit())
     }
 
@@ -195,8 +195,8 @@ mod tests {
             dirty_expire_interval: 0,
             dirty_writeback_interval: 0,
         };
-        assert_eq!(sysctl.levels(460_800, None), (8_192, 4_096));
-        let (thresh, background) = sysctl.levels(230_400, Some(460_800));
+        assert_eq!(sysctl.dirty_levels(460_800, None), (8_192, 4_096));
+        let (thresh, background) = sysctl.dirty_levels(230_400, Some(460_800));
         assert_eq!(
             (thresh, background),
             (73 * 230_400 / 4_096, 37 * 230_400 / 4_096)

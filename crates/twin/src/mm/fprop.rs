@@ -34,7 +34,7 @@ impl Default for FpropGlobal {
 
 impl FpropGlobal {
     /// Ends the periods that are over at `now`.
-    pub fn age(&mut self, now: Ticks) {
+    pub fn end_periods(&mut self, now: Ticks) {
         if self.end == 0 || now < self.end {
             return;
         }
@@ -50,8 +50,8 @@ impl FpropGlobal {
 
     /// Counts `pages` of `share` as completed.
     pub fn add(&mut self, share: &mut FpropLocal, pages: u64, now: Ticks) {
-        self.age(now);
-        share.age(self);
+        self.end_periods(now);
+        share.decay_share(self);
         share.events += pages;
         self.events += pages;
         if self.end == 0 {
@@ -60,9 +60,9 @@ impl FpropGlobal {
     }
 
     /// `share` as numerator and denominator, at most 1.
-    pub fn fraction(&mut self, share: &mut FpropLocal, now: Ticks) -> (u64, u64) {
-        self.age(now);
-        share.age(self);
+    pub fn fraction_of(&mut self, share: &mut FpropLocal, now: Ticks) -> (u64, u64) {
+        self.end_periods(now);
+        share.decay_share(self);
         (share.events, self.events.max(share.events).max(1))
     }
 }
@@ -75,7 +75,7 @@ pub struct FpropLocal {
 }
 
 impl FpropLocal {
-    fn age(&mut self, all: &FpropGlobal) {
+    fn decay_share(&mut self, all: &FpropGlobal) {
         let periods = all.period.wrapping_sub(self.period);
         self.events = self.events.checked_shr(periods).unwrap_or(0);
         self.period = all.period;
@@ -92,10 +92,10 @@ mod tests {
         let (mut one, mut other) = (FpropLocal::default(), FpropLocal::default());
         all.add(&mut one, 30, 1);
         all.add(&mut other, 10, 1);
-        assert_eq!(all.fraction(&mut other, 1), (10, 41));
+        assert_eq!(all.fraction_of(&mut other, 1), (10, 41));
         all.add(&mut other, 5, 1 + PERIOD);
-        assert_eq!(all.fraction(&mut one, 1 + PERIOD), (15, 25));
-        assert_eq!(all.fraction(&mut other, 1 + PERIOD), (10, 25));
+        assert_eq!(all.fraction_of(&mut one, 1 + PERIOD), (15, 25));
+        assert_eq!(all.fraction_of(&mut other, 1 + PERIOD), (10, 25));
     }
 
     #[test]
@@ -103,6 +103,6 @@ mod tests {
         let mut all = FpropGlobal::default();
         let mut share = FpropLocal::default();
         all.add(&mut share, 1 << 40, 1);
-        assert_eq!(all.fraction(&mut share, 100 * PERIOD).0, 0);
+        assert_eq!(all.fraction_of(&mut share, 100 * PERIOD).0, 0);
     }
 }

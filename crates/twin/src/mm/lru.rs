@@ -24,12 +24,12 @@ pub struct Run {
 
 impl Run {
     /// The page after the last.
-    pub fn end(&self) -> u64 {
+    pub fn end_page(&self) -> u64 {
         self.start + u64::from(self.pages)
     }
 
     /// The run without its first `pages`.
-    pub fn skip(&mut self, pages: u64) {
+    pub fn skip_pages(&mut self, pages: u64) {
         self.start += pages;
         self.pages -= pages as u16;
     }
@@ -54,7 +54,7 @@ impl Lru {
     ) {
         let place = last.checked_sub(self.gone).map(|place| place as usize);
         if let Some(last) = place.and_then(|place| self.runs.get_mut(place)) {
-            if (last.file, last.invalidate_seq, last.end()) == (file, invalidate_seq, start) {
+            if (last.file, last.invalidate_seq, last.end_page()) == (file, invalidate_seq, start) {
                 let more = pages.min(LONGEST.saturating_sub(u64::from(last.pages)));
                 last.pages += more as u16;
                 start += more;
@@ -95,7 +95,7 @@ impl Lru {
 
     /// Pages in them, of files that have lived so often.
     #[cfg(any(test, debug_assertions))]
-    pub fn pages(&self, lives: impl Fn(u32) -> u16) -> u64 {
+    pub fn count_pages(&self, lives: impl Fn(u32) -> u16) -> u64 {
         let live = self
             .runs
             .iter()
@@ -124,9 +124,9 @@ mod tests {
         );
         let mut oldest = line.pop().expect("a run");
         assert_eq!((oldest.start, oldest.pages), (0, 256));
-        oldest.skip(250);
+        oldest.skip_pages(250);
         line.put_back(oldest);
-        assert_eq!(line.pages(|_| 0), 53);
+        assert_eq!(line.count_pages(|_| 0), 53);
         line.pop();
         line.push(&mut 0, (1, 0), 256, 1);
         assert_eq!(line.len(), 6, "what is no more in the line does not grow");

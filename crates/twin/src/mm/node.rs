@@ -133,16 +133,16 @@ impl Node {
     }
 
     /// Pages that reclaim could take if all were clean.
-    pub fn reclaimable(&self) -> u64 {
-        let file = self.lru.length(INACTIVE_FILE) + self.lru.length(ACTIVE_FILE);
-        let anon = self.lru.length(INACTIVE_ANON) + self.lru.length(ACTIVE_ANON);
+    pub fn reclaimable_pages(&self) -> u64 {
+        let file = self.lru.list_length(INACTIVE_FILE) + self.lru.list_length(ACTIVE_FILE);
+        let anon = self.lru.list_length(INACTIVE_ANON) + self.lru.list_length(ACTIVE_ANON);
         match &self.swap {
             Some(swap) if swap.free > 0 => file + anon,
             _ => file,
         }
     }
 
-    fn file(&mut self, file: usize) -> &mut FilePages {
+    fn file_entry(&mut self, file: usize) -> &mut FilePages {
         if self.files.len() <= file {
             self.files.resize(file + 1, FilePages::default());
         }
@@ -152,12 +152,12 @@ impl Node {
     /// Pages of a file have come into the cache.
     pub fn file_comes(&mut self, file: usize, start: u64, pages: u64) {
         let end = (start + pages) as usize;
-        if self.file(file).pages.len() < end {
-            self.file(file).pages.resize(end, ABSENT);
+        if self.file_entry(file).pages.len() < end {
+            self.file_entry(file).pages.resize(end, ABSENT);
         }
         for index in start..start + pages {
-            let pfn = self.lru.makes(file as u32, index, 0);
-            self.lru.adds(pfn, INACTIVE_FILE);
+            let pfn = self.lru.alloc_page(file as u32, index, 0);
+            self.lru.add_to_head(pfn, INACTIVE_FILE);
             let was = std::mem::replace(&mut self.files[file].pages[index as usize], pfn);
             self.vmstat.workingset_refault_file += u64::from(was == GONE);
         }
@@ -166,28 +166,28 @@ impl Node {
     /// Pages of a file are written to once more: used twice they are active
     /// (`folio_mark_accessed`).
     pub fn file_used(&mut self, file: usize, start: u64, pages: u64) {
-        let known = self.file(file).pages.len() as u64;
+        let known = self.file_entry(file).pages.len() as u64;
         for index in start..(start + pages).min(known) {
             let pfn = self.files[file].pages[index as usize];
             if pfn >= GONE {
                 continue;
             }
             let page = self.lru.page_mut(pfn);
-            if !page.is(flag::REFERENCED) {
+            if !page.has_flags(flag::REFERENCED) {
                 page.flags |= flag::REFERENCED;
-            } else if self.lru.is_listed(pfn) && self.lru.list(pfn) == INACTIVE_FILE {
+            } else if self.lru.is_listed(pfn) && self.lru.list_of(pfn) == INACTIVE_FILE {
                 self.lru.page_mut(pfn).flags &= !flag::REFERENCED;
-                self.lru.removes(pfn);
-                self.lru.adds(pfn, ACTIVE_FILE);
+                self.lru.remove_page(pfn);
+                self.lru.add_to_head(pfn, ACTIVE_FILE);
             }
         }
     }
 
     /// A file is in the cache no more.
     pub fn file_forgets(&mut self, file: usize) {
-        let pages = std::mem::take(&mut self.file(file).pages);
+        let pages = std::mem::take(&mut self.file_entry(file).pages);
         for pfn in pages {
-            self.disowns(pfn);
+            self.disown_page(pfn);
         }
     }
 
@@ -197,26 +197,26 @@ impl Node {
     }
 
     /// A page whose owner is gone: no more, unless reclaim or the disk has it.
-    fn disowns(&mut self, pfn: Pfn) -> bool {
+    fn disown_page(&mut self, pfn: Pfn) -> bool {
         if pfn >= GONE {
             return false;
         }
         let page = *self.lru.page(pfn);
-        let is_held = page.is(flag::WRITEBACK) && page.is_anon() || !self.lru.is_listed(pfn);
+        let is_held = page.has_flags(flag::WRITEBACK) && page.is_anon() || !self.lru.is_listed(pfn);
         if self.lru.is_listed(pfn) {
-            self.lru.removes(pfn);
+            self.lru.remove_page(pfn);
         }
         if is_held {
             self.lru.page_mut(pfn).flags |= flag::ORPHAN;
             return false;
         }
-        self.lru.forgets(pfn);
+        self.lru.free_page(pfn);
         true
     }
 
     /// Pages of a file are submitted.
     pub fn writeback_begins(&mut self, file: usize, start: u64, pages: u64) {
-        self.file(file).in_flight.push_back((start, pages));
+        self.file_entry(file).in_flight.push_back((start, pages));
         let known = self.files[file].pages.len() as u64;
         for index in start..(start + pages).min(known) {
             let pfn = self.files[file].pages[index as usize];
@@ -229,7 +229,7 @@ impl Node {
     /// The next `pages` of those are written.
     pub fn writeback_ends(&mut self, file: usize, mut pages: u64) {
         while pages > 0 {
-            let known = self.file(file).pages.len() as u64;
+            let known = self.file_entry(file).pages.len() as u64;
             let Some((start, length)) = self.files[file].in_flight.front_mut() else {
                 return;
             };
@@ -252,7 +252,7 @@ impl Node {
     /// A page is written: one that was wanted stands where reclaim looks next.
     fn ends_writeback(&mut self, pfn: Pfn) {
         let page = self.lru.page_mut(pfn);
-        let wanted = page.is(flag::RECLAIM);
+        let wanted = page.has_flags(flag::RECLAIM);
         page.flags &= !(flag::WRITEBACK | flag::RECLAIM);
         if wanted && self.lru.is_listed(pfn) {
             let list = if self.lru.page(pfn).is_anon() {
@@ -260,7 +260,7 @@ impl Node {
             } else {
                 INACTIVE_FILE
             };
-            self.lru.removes(pfn);
+            self.lru.remove_page(pfn);
             self.lru.adds_tail(pfn, list);
         }
     }
@@ -275,7 +275,7 @@ impl Node {
     }
 
     /// Number of a new mapping of `pages`.
-    pub fn maps(&mut self, cgroup: usize, pages: u64) -> u32 {
+    pub fn add_mapping(&mut self, cgroup: usize, pages: u64) -> u32 {
         let mapping = Mapping {
             cgroup,
             pages: vec![ABSENT; pages as usize],
@@ -286,14 +286,14 @@ impl Node {
 
     /// Its task uses pages of a mapping, and writes to them: how many from `at` on it finds in
     /// memory, of `count` at most.
-    pub fn uses(&mut self, mapping: u32, at: u64, count: u64) -> u64 {
+    pub fn use_pages(&mut self, mapping: u32, at: u64, count: u64) -> u64 {
         for index in at..at + count {
             let pfn = self.mappings[mapping as usize].pages[index as usize];
             if pfn >= GONE {
                 return index - at;
             }
             let page = self.lru.page_mut(pfn);
-            if page.is(flag::SWAPCACHE) {
+            if page.has_flags(flag::SWAPCACHE) {
                 if let Some(swap) = &mut self.swap {
                     swap.free += 1;
                 }
@@ -305,7 +305,7 @@ impl Node {
     }
 
     /// Number of pages from `at` on that are on the swap disk alone, of `count` at most.
-    pub fn swapped(&self, mapping: u32, at: u64, count: u64) -> u64 {
+    pub fn swapped_pages(&self, mapping: u32, at: u64, count: u64) -> u64 {
         let pages = &self.mappings[mapping as usize].pages;
         let end = (at + count).min(pages.len() as u64);
         let rest = &pages[at as usize..end as usize];
@@ -319,12 +319,12 @@ impl Mm {
         let Some(node) = &mut self.node else { return };
         let cgroup = node.mappings[mapping as usize].cgroup;
         for index in at..at + count {
-            let pfn = node.lru.makes(ANON | mapping, index, flag::YOUNG);
-            node.lru.adds(pfn, INACTIVE_ANON);
+            let pfn = node.lru.alloc_page(ANON | mapping, index, flag::YOUNG);
+            node.lru.add_to_head(pfn, INACTIVE_ANON);
             node.mappings[mapping as usize].pages[index as usize] = pfn;
         }
         node.anonymous += count;
-        self.holds(cgroup, count);
+        self.charge_anonymous(cgroup, count);
     }
 
     /// `count` pages that are on the swap disk have memory now, and are read.
@@ -333,31 +333,32 @@ impl Mm {
         let cgroup = node.mappings[mapping as usize].cgroup;
         for index in at..at + count {
             let flags = flag::SWAPCACHE | flag::UNMAPPED;
-            let pfn = node.lru.makes(ANON | mapping, index, flags);
-            node.lru.adds(pfn, INACTIVE_ANON);
+            let pfn = node.lru.alloc_page(ANON | mapping, index, flags);
+            node.lru.add_to_head(pfn, INACTIVE_ANON);
             node.mappings[mapping as usize].pages[index as usize] = pfn;
         }
         node.vmstat.pswpin += count;
         node.vmstat.workingset_refault_anon += count;
         node.anonymous += count;
-        self.holds(cgroup, count);
+        self.charge_anonymous(cgroup, count);
     }
 
     /// A mapping is gone: its memory is free, but for what reclaim or the disk has.
-    pub fn unmaps(&mut self, mapping: u32) {
+    pub fn drop_mapping(&mut self, mapping: u32) {
         let Some(node) = &mut self.node else { return };
         let of = &mut node.mappings[mapping as usize];
         let (cgroup, pages) = (of.cgroup, std::mem::take(&mut of.pages));
         let mut freed = 0;
         for pfn in pages {
-            let on_disk = pfn == GONE || pfn < GONE && node.lru.page(pfn).is(flag::SWAPCACHE);
+            let on_disk =
+                pfn == GONE || pfn < GONE && node.lru.page(pfn).has_flags(flag::SWAPCACHE);
             if on_disk {
                 if let Some(swap) = &mut node.swap {
                     swap.free += 1;
                 }
             }
             let held = pfn < GONE;
-            let is_free = node.disowns(pfn);
+            let is_free = node.disown_page(pfn);
             if held && !is_free {
                 node.lru.page_mut(pfn).flags &= !flag::SWAPCACHE;
             }
@@ -386,10 +387,10 @@ impl Mm {
             return false;
         };
         let page = *node.lru.page(pfn);
-        if !page.is(flag::ORPHAN) || page.is(flag::WRITEBACK) && page.is_anon() {
+        if !page.has_flags(flag::ORPHAN) || page.has_flags(flag::WRITEBACK) && page.is_anon() {
             return false;
         }
-        node.lru.forgets(pfn);
+        node.lru.free_page(pfn);
         if page.is_anon() {
             let cgroup = node.mappings[(page.owner & !ANON) as usize].cgroup;
             node.anonymous -= 1;
@@ -405,7 +406,7 @@ impl Mm {
         let mapping = &mut node.mappings[(page.owner & !ANON) as usize];
         mapping.pages[page.index as usize] = GONE;
         let cgroup = mapping.cgroup;
-        node.lru.forgets(pfn);
+        node.lru.free_page(pfn);
         node.anonymous -= 1;
         self.lets_go(cgroup, 1);
     }
@@ -414,14 +415,14 @@ impl Mm {
     pub fn takes_file(&mut self, pfn: Pfn) {
         let Some(node) = &mut self.node else { return };
         let page = *node.lru.page(pfn);
-        node.lru.forgets(pfn);
+        node.lru.free_page(pfn);
         let (file, index) = (page.owner as usize, u64::from(page.index));
         node.file_loses(file, index);
         let file = &mut self.files[file];
         file.cache.clear(index, 1);
         file.cached -= 1;
         let memcg = file.memcg as usize;
-        self.charges(memcg, 0, 1);
+        self.charge_cache(memcg, 0, 1);
         self.zone.cache -= 1;
         self.zone.free += 1;
     }
@@ -429,15 +430,15 @@ impl Mm {
     /// `true` if a page of a file is dirty, and not in flight.
     pub fn is_dirty(&self, file: u32, index: u32) -> bool {
         let (pages, index) = (&self.files[file as usize].pages, u64::from(index));
-        pages.alike(index, index + 1).0
+        pages.run_alike(index, index + 1).0
     }
 }
 
 impl Node {
     /// Checks that the pages of each list have an owner, and the count of anonymous pages.
     #[cfg(any(test, debug_assertions))]
-    pub fn check(&self) {
-        self.lru.check();
+    pub fn check_lists(&self) {
+        self.lru.check_lists();
         let held = |pages: &[Pfn]| pages.iter().filter(|pfn| **pfn < GONE).count() as u64;
         let mapped: u64 = self.mappings.iter().map(|m| held(&m.pages)).sum();
         assert!(mapped <= self.anonymous, "{mapped} of {}", self.anonymous);

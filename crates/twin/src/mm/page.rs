@@ -61,7 +61,7 @@ pub struct Page {
 
 impl Page {
     /// `true` if all these flags are set.
-    pub fn is(&self, flags: u8) -> bool {
+    pub fn has_flags(&self, flags: u8) -> bool {
         self.flags & flags == flags
     }
 
@@ -103,7 +103,7 @@ impl Default for Lruvec {
 
 impl Lruvec {
     /// A new page of `owner`, on no list.
-    pub fn makes(&mut self, owner: u32, index: u64, flags: u8) -> Pfn {
+    pub fn alloc_page(&mut self, owner: u32, index: u64, flags: u8) -> Pfn {
         let page = Page {
             prev: NONE,
             next: NONE,
@@ -121,7 +121,7 @@ impl Lruvec {
     }
 
     /// A page is no more; it is on no list.
-    pub fn forgets(&mut self, pfn: Pfn) {
+    pub fn free_page(&mut self, pfn: Pfn) {
         debug_assert!(!self.is_listed(pfn), "freed while on a list");
         self.unused.push(pfn);
     }
@@ -137,12 +137,12 @@ impl Lruvec {
     }
 
     /// Pages on a list.
-    pub fn length(&self, list: usize) -> u64 {
+    pub fn list_length(&self, list: usize) -> u64 {
         self.lists[list].length
     }
 
     /// On which list a page is.
-    pub fn list(&self, pfn: Pfn) -> usize {
+    pub fn list_of(&self, pfn: Pfn) -> usize {
         usize::from(self.page(pfn).list)
     }
 
@@ -152,12 +152,12 @@ impl Lruvec {
     }
 
     /// The page that reclaim takes next from a list.
-    pub fn tail(&self, list: usize) -> Option<Pfn> {
+    pub fn list_tail(&self, list: usize) -> Option<Pfn> {
         Some(self.lists[list].tail).filter(|tail| *tail != NONE)
     }
 
     /// Puts a page that is on no list at the head of one.
-    pub fn adds(&mut self, pfn: Pfn, list: usize) {
+    pub fn add_to_head(&mut self, pfn: Pfn, list: usize) {
         debug_assert!(!self.is_listed(pfn), "on two lists");
         let head = std::mem::replace(&mut self.lists[list].head, pfn);
         let page = self.page_mut(pfn);
@@ -183,7 +183,7 @@ impl Lruvec {
     }
 
     /// Takes a page off the list it is on.
-    pub fn removes(&mut self, pfn: Pfn) {
+    pub fn remove_page(&mut self, pfn: Pfn) {
         let Page {
             prev, next, list, ..
         } = *self.page(pfn);
@@ -203,7 +203,7 @@ impl Lruvec {
     /// `true` if an inactive list is to be filled from its active one: the larger memory is, the
     /// smaller a part of it is inactive, 1 : √(10 × GiB) (`inactive_is_low`).
     pub fn inactive_is_low(&self, inactive: usize) -> bool {
-        let (cold, hot) = (self.length(inactive), self.length(inactive + 1));
+        let (cold, hot) = (self.list_length(inactive), self.list_length(inactive + 1));
         let gib = (cold + hot) >> 18;
         let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
         cold * ratio < hot
@@ -211,11 +211,11 @@ impl Lruvec {
 
     /// Each list holds as many pages as it says.
     #[cfg(any(test, debug_assertions))]
-    pub fn check(&self) {
+    pub fn check_lists(&self) {
         for (number, list) in self.lists.iter().enumerate() {
             let (mut at, mut length) = (list.head, 0);
             while at != NONE {
-                assert_eq!(self.list(at), number);
+                assert_eq!(self.list_of(at), number);
                 at = self.page(at).next;
                 length += 1;
             }
@@ -231,32 +231,32 @@ mod tests {
     #[test]
     fn a_page_leaves_a_list_wherever_it_stands() {
         let mut lru = Lruvec::default();
-        let pages: Vec<Pfn> = (0..5).map(|index| lru.makes(ANON, index, 0)).collect();
+        let pages: Vec<Pfn> = (0..5).map(|index| lru.alloc_page(ANON, index, 0)).collect();
         for pfn in &pages[..4] {
-            lru.adds(*pfn, INACTIVE_ANON);
+            lru.add_to_head(*pfn, INACTIVE_ANON);
         }
         lru.adds_tail(pages[4], INACTIVE_ANON);
         for gone in [2, 4, 3] {
-            lru.removes(pages[gone]);
-            lru.check();
+            lru.remove_page(pages[gone]);
+            lru.check_lists();
         }
-        assert_eq!(lru.tail(INACTIVE_ANON), Some(pages[0]));
-        lru.removes(pages[0]);
-        lru.removes(pages[1]);
+        assert_eq!(lru.list_tail(INACTIVE_ANON), Some(pages[0]));
+        lru.remove_page(pages[0]);
+        lru.remove_page(pages[1]);
         assert_eq!(
-            (lru.tail(INACTIVE_ANON), lru.length(INACTIVE_ANON)),
+            (lru.list_tail(INACTIVE_ANON), lru.list_length(INACTIVE_ANON)),
             (None, 0)
         );
-        lru.forgets(pages[1]);
-        assert_eq!(lru.makes(0, 7, 0), pages[1], "used again");
+        lru.free_page(pages[1]);
+        assert_eq!(lru.alloc_page(0, 7, 0), pages[1], "used again");
     }
 
     #[test]
     fn of_more_memory_a_smaller_part_is_inactive() {
         let mut lru = Lruvec::default();
         for index in 0..9 {
-            let pfn = lru.makes(0, index, 0);
-            lru.adds(
+            let pfn = lru.alloc_page(0, index, 0);
+            lru.add_to_head(
                 pfn,
                 if index < 4 {
                     INACTIVE_FILE

@@ -85,7 +85,7 @@ impl Rates {
 
     /// It has written `pages` at `pace` pages per second; if that was under throttle, of one
     /// writer. What takes less than an interval it does not see.
-    pub fn learn(&mut self, pace: u64, pages: u64, throttled: bool) {
+    pub fn learn_pace(&mut self, pace: u64, pages: u64, throttled: bool) {
         let pace = pace.max(1);
         let intervals = pages * HZ / pace / BANDWIDTH_INTERVAL;
         // The estimate has forgotten what it was long before so many.
@@ -99,13 +99,13 @@ impl Rates {
     }
 
     /// Begins to measure at `now`, after nothing was in flight for a while.
-    pub fn restart(&mut self, dirtied: u64, written: u64, now: Ticks) {
+    pub fn restart_measure(&mut self, dirtied: u64, written: u64, now: Ticks) {
         (self.dirtied_stamp, self.written_stamp, self.bw_time_stamp) = (dirtied, written, now);
     }
 
     /// Adapts to what was dirtied and written since the last time, both given as totals; a writer's
     /// pass gives the domains it found with their positions, others none.
-    pub fn adapt(&mut self, dirtied: u64, written: u64, now: Ticks, views: &[(Dtc, u64)]) {
+    pub fn adapt_rates(&mut self, dirtied: u64, written: u64, now: Ticks, views: &[(Dtc, u64)]) {
         let elapsed = (now - self.bw_time_stamp).max(1);
         for (view, pos_ratio) in views {
             self.adapt_base(
@@ -115,7 +115,7 @@ impl Rates {
             );
         }
         self.adapt_bandwidth(written - self.written_stamp, elapsed);
-        self.restart(dirtied, written, now);
+        self.restart_measure(dirtied, written, now);
     }
 
     fn adapt_bandwidth(&mut self, written: u64, elapsed: Ticks) {
@@ -142,8 +142,8 @@ impl Rates {
         // The one more lets it grow from tiny values.
         let task = ((base * pos_ratio) >> RATELIMIT_CALC_SHIFT) + 1;
         let balanced =
-            wide(task, self.avg_write_bandwidth, dirty_rate | 1).min(self.avg_write_bandwidth);
-        let (dirty, setpoint) = view.aim();
+            mul_div(task, self.avg_write_bandwidth, dirty_rate | 1).min(self.avg_write_bandwidth);
+        let (dirty, setpoint) = view.ratelimit_target();
         let step = if dirty < setpoint {
             let most = self.balanced_dirty_ratelimit.min(balanced).min(task);
             most.saturating_sub(base)
@@ -168,7 +168,7 @@ impl Rates {
 
     /// Time that a pass may sleep, and what comes after, for a task that may have `task` pages per
     /// second.
-    pub fn pause(&self, wb_dirty: u64, task: u64) -> Pause {
+    pub fn pause_for(&self, wb_dirty: u64, task: u64) -> Pause {
         // 8 is the reserve: at most an eighth of what is dirty is written meanwhile.
         let longest =
             (wb_dirty / (1 + self.avg_write_bandwidth / (1 + HZ / 8).next_power_of_two()) + 1)
@@ -213,7 +213,7 @@ impl Rates {
         if dirty >= limit {
             return 0;
         }
-        let goal = view.setpoint();
+        let goal = view.throttle_setpoint();
         let pos_ratio = pos_ratio_polynom(goal, dirty, limit);
         if view.is_strict {
             return strict_pos_ratio(view, pos_ratio);
@@ -229,7 +229,7 @@ impl Rates {
         let span = of_share(thresh - wb_thresh.min(thresh) + 8 * self.avg_write_bandwidth);
         let end = wb_goal + span;
         let mut pos_ratio = if view.wb_dirty < end - span / 4 {
-            wide(pos_ratio, end - view.wb_dirty, span | 1)
+            mul_div(pos_ratio, end - view.wb_dirty, span | 1)
         } else {
             pos_ratio / 4
         };
@@ -267,7 +267,7 @@ fn pos_ratio_polynom(goal: u64, dirty: u64, limit: u64) -> u64 {
 
 /// a x b / c without overflow on the way; dividing 128 bits takes many times as long, and there is
 /// one of these in every pass.
-fn wide(a: u64, b: u64, c: u64) -> u64 {
+fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     if let Some(product) = a.checked_mul(b) {
         return product / c;
     }
@@ -331,7 +331,7 @@ mod tests {
             rates.avg_write_bandwidth,
             rates.write_bandwidth,
         ) = (500, 500, 500);
-        let pause = rates.pause(7_680, 437);
+        let pause = rates.pause_for(7_680, 437);
         assert_eq!(pause.nr_dirtied_pause, 32);
         assert_eq!(HZ * 32 / 437, 18, "18 ticks are 72 ms");
         assert!(pause.min_pause <= 18 && pause.max_pause == MAX_PAUSE);
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn who_was_not_throttled_has_not_learnt_what_one_writer_may_have() {
         let mut rates = Rates::new(0);
-        rates.learn(500, 500 * 60, false);
+        rates.learn_pace(500, 500 * 60, false);
         assert_eq!(
             (rates.write_bandwidth, rates.dirty_ratelimit),
             (500, INIT_BW)
@@ -365,7 +365,7 @@ mod tests {
             "{}",
             rates.avg_write_bandwidth
         );
-        rates.learn(0, 500, true);
+        rates.learn_pace(0, 500, true);
         assert_eq!(rates.dirty_ratelimit, rates.avg_write_bandwidth);
         assert!(
             (1..500).contains(&rates.avg_write_bandwidth),
@@ -376,12 +376,12 @@ mod tests {
     #[test]
     fn what_is_over_before_it_is_measured_teaches_nothing() {
         let mut rates = Rates::new(0);
-        rates.learn(1_000_000, 199_999, true);
+        rates.learn_pace(1_000_000, 199_999, true);
         assert_eq!(
             (rates.avg_write_bandwidth, rates.dirty_ratelimit),
             (INIT_BW, INIT_BW)
         );
-        rates.learn(1_000_000, 400_000, false);
+        rates.learn_pace(1_000_000, 400_000, false);
         assert!(
             (INIT_BW + 1..200_000).contains(&rates.write_bandwidth),
             "{}",
@@ -404,7 +404,7 @@ mod tests {
             written += 4;
             dirty = dirty + flow - 4;
             if tick % 50 == 0 {
-                rates.adapt(dirtied, written, tick, &[(view, pos_ratio)]);
+                rates.adapt_rates(dirtied, written, tick, &[(view, pos_ratio)]);
             }
         }
         assert!(

@@ -16,7 +16,7 @@ impl Mm {
     /// Looks for `wanted` clean pages of a cgroup's own.
     pub fn takes_from(&mut self, index: usize, wanted: u64) -> Look {
         let cgroup = &mut self.cgroups[index];
-        let clean = cgroup.file.saturating_sub(cgroup.counts.held());
+        let clean = cgroup.file.saturating_sub(cgroup.counts.pages_held());
         let (mut look, mut line) = (Look::default(), std::mem::take(&mut cgroup.lruvec));
         if clean == 0 {
             look.scanned = wanted.min(cgroup.file);
@@ -31,9 +31,9 @@ impl Mm {
                 continue;
             }
             while run.pages > 0 && look.taken < wanted {
-                let (is_dirty, alike) = file.pages.alike(run.start, run.end());
+                let (is_dirty, alike) = file.pages.run_alike(run.start, run.end_page());
                 // Which ones are in flight is not known, only how many.
-                let held = file.pages.dirty() + file.in_flight;
+                let held = file.pages.dirty_pages() + file.in_flight;
                 let pages = match file.cached.saturating_sub(held) {
                     clean @ 1.. if !is_dirty => alike.min(wanted - look.taken).min(clean),
                     _ => {
@@ -44,7 +44,7 @@ impl Mm {
                             alike,
                         );
                         look.scanned += alike;
-                        run.skip(alike);
+                        run.skip_pages(alike);
                         continue;
                     }
                 };
@@ -52,14 +52,14 @@ impl Mm {
                 file.cached -= pages;
                 look.scanned += pages;
                 look.taken += pages;
-                run.skip(pages);
+                run.skip_pages(pages);
             }
             if run.pages > 0 {
                 line.put_back(run);
             }
         }
         self.cgroups[index].lruvec = line;
-        self.charges(index, 0, look.taken);
+        self.charge_cache(index, 0, look.taken);
         self.zone.cache -= look.taken;
         self.zone.free += look.taken;
         look

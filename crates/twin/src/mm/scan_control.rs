@@ -64,7 +64,7 @@ pub struct Reclaimer {
 
 impl Reclaimer {
     /// A task that needs a page.
-    pub fn task(number: u32) -> Reclaimer {
+    pub fn for_task(number: u32) -> Reclaimer {
         Reclaimer {
             priority: DEF_PRIORITY,
             nr_to_reclaim: SWAP_CLUSTER_MAX,
@@ -74,11 +74,11 @@ impl Reclaimer {
     }
 
     /// kswapd, which wants `pages` looked at.
-    pub fn kswapd(number: u32, pages: u64) -> Reclaimer {
+    pub fn for_kswapd(number: u32, pages: u64) -> Reclaimer {
         Reclaimer {
             is_kswapd: true,
             nr_to_reclaim: pages,
-            ..Reclaimer::task(number)
+            ..Reclaimer::for_task(number)
         }
     }
 }

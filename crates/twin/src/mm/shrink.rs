@@ -47,14 +47,14 @@ pub struct Batch {
 
 impl Mm {
     /// Looks at up to `most` pages of an inactive list; returns how many it isolated.
-    pub fn shrinks(&mut self, by: &mut Reclaimer, list: usize, most: u64) -> u64 {
+    pub fn shrink_list(&mut self, by: &mut Reclaimer, list: usize, most: u64) -> u64 {
         let Some(node) = &mut self.node else { return 0 };
         let mut pages = Vec::new();
         while (pages.len() as u64) < most.min(SWAP_CLUSTER_MAX) {
-            let Some(pfn) = node.lru.tail(list) else {
+            let Some(pfn) = node.lru.list_tail(list) else {
                 break;
             };
-            node.lru.removes(pfn);
+            node.lru.remove_page(pfn);
             pages.push(pfn);
         }
         let count = pages.len() as u64;
@@ -76,7 +76,7 @@ impl Mm {
             Kernel::Today => pageout * SWAP_CLUSTER_MAX + (count - taken),
             Kernel::Waits | Kernel::Throttles => pageout,
         };
-        let all: u64 = (0..4).map(|list| node.lru.length(list)).sum();
+        let all: u64 = (0..4).map(|list| node.lru.list_length(list)).sum();
         if node.cost[0] + node.cost[1] > all / 4 {
             node.cost = node.cost.map(|cost| cost / 2);
         }
@@ -99,10 +99,10 @@ impl Mm {
         let (is_file, lru_gen) = (!page.is_anon(), node.lru_gen);
         let mut keep = |list| by.batch.kept.push((pfn, list));
         let active = list + 1;
-        if page.is(flag::WRITEBACK) {
+        if page.has_flags(flag::WRITEBACK) {
             by.found.dirty += u64::from(is_file);
-            by.found.congested += u64::from(is_file && page.is(flag::RECLAIM));
-            if by.is_kswapd && page.is(flag::RECLAIM) && node.writeback {
+            by.found.congested += u64::from(is_file && page.has_flags(flag::RECLAIM));
+            if by.is_kswapd && page.has_flags(flag::RECLAIM) && node.writeback {
                 by.found.immediate += 1;
             } else {
                 node.lru.page_mut(pfn).flags |= flag::RECLAIM;
@@ -123,15 +123,15 @@ impl Mm {
             }
             return keep(active);
         }
-        if page.is(flag::YOUNG) {
+        if page.has_flags(flag::YOUNG) {
             let flags = &mut node.lru.page_mut(pfn).flags;
             *flags = (*flags & !flag::YOUNG) | flag::REFERENCED;
-            return match page.is(flag::REFERENCED) || lru_gen {
+            return match page.has_flags(flag::REFERENCED) || lru_gen {
                 true => keep(active),
                 false => keep(list),
             };
         }
-        if page.is(flag::SWAPCACHE) {
+        if page.has_flags(flag::SWAPCACHE) {
             by.nr_reclaimed += 1;
             return self.takes_anon(pfn);
         }
@@ -154,21 +154,21 @@ impl Mm {
         }
         for (pfn, list) in batch.kept.drain(..) {
             let Some(node) = &mut self.node else { return };
-            if node.lru.page(pfn).is(flag::ORPHAN) {
+            if node.lru.page(pfn).has_flags(flag::ORPHAN) {
                 self.frees_orphan(pfn);
             } else {
-                node.lru.adds(pfn, list);
+                node.lru.add_to_head(pfn, list);
             }
         }
     }
 
     /// A reclaimer is no more: what it had isolated goes back, and is not swapped out.
-    pub fn abandons(&mut self, batch: &mut Batch) {
+    pub fn abandon_batch(&mut self, batch: &mut Batch) {
         for pfn in batch.out.drain(..) {
             let Some(node) = &mut self.node else { return };
             let wanted = flag::SWAPCACHE | flag::UNMAPPED | flag::WRITEBACK | flag::RECLAIM;
             let page = node.lru.page_mut(pfn);
-            let has_slot = page.is(flag::SWAPCACHE);
+            let has_slot = page.has_flags(flag::SWAPCACHE);
             page.flags &= !wanted;
             if let (true, Some(swap)) = (has_slot, &mut node.swap) {
                 swap.free += 1;
@@ -178,16 +178,16 @@ impl Mm {
     }
 
     /// Makes up to 32 active pages inactive; returns how many (`shrink_active_list`).
-    pub fn deactivates(&mut self, list: usize, most: u64) -> u64 {
+    pub fn deactivate_pages(&mut self, list: usize, most: u64) -> u64 {
         let Some(node) = &mut self.node else { return 0 };
         let mut count = 0;
         while count < most.min(SWAP_CLUSTER_MAX) {
-            let Some(pfn) = node.lru.tail(list) else {
+            let Some(pfn) = node.lru.list_tail(list) else {
                 break;
             };
             node.lru.page_mut(pfn).flags &= !(flag::YOUNG | flag::REFERENCED);
-            node.lru.removes(pfn);
-            node.lru.adds(pfn, list - 1);
+            node.lru.remove_page(pfn);
+            node.lru.add_to_head(pfn, list - 1);
             count += 1;
         }
         count
@@ -200,7 +200,7 @@ impl Mm {
         let Some(node) = &self.node else {
             return [0; 4];
         };
-        let length = |list| node.lru.length(list);
+        let length = |list| node.lru.list_length(list);
         let at = |list| length(list) >> priority;
         let (anon, file) = (
             [at(INACTIVE_ANON), at(ACTIVE_ANON)],
@@ -241,6 +241,6 @@ impl Mm {
     /// `true` if tasks have isolated more than an eighth of an inactive list (`too_many_isolated`).
     pub fn too_many_isolated(&self, list: usize) -> bool {
         let Some(node) = &self.node else { return false };
-        node.isolated[list / 2] > node.lru.length(list) >> 3
+        node.isolated[list / 2] > node.lru.list_length(list) >> 3
     }
 }

@@ -27,7 +27,7 @@ pub struct Counts {
 
 impl Counts {
     /// Dirty and in flight.
-    pub fn held(&self) -> u64 {
+    pub fn pages_held(&self) -> u64 {
         self.dirty + self.writeback
     }
 
@@ -256,7 +256,7 @@ impl File {
 
     /// Pages of the folio that `left` pages from `at` on are written to, or their first ones: as
     /// many as they fill, a power of two that `at` is a multiple of.
-    pub fn folio(&self, at: u64, left: u64) -> u64 {
+    pub fn folio_pages_at(&self, at: u64, left: u64) -> u64 {
         if !self.large_folios || left == 0 {
             return 1;
         }
@@ -266,7 +266,7 @@ impl File {
 
     /// Number of the dirty `pages` from `start` on that a flusher finds at `now`: none of a folio
     /// that a task still copies to, which Linux marks dirty afterwards (`iomap_write_end`).
-    pub fn found(&self, start: u64, pages: u64, now: Ns) -> u64 {
+    pub fn pages_found(&self, start: u64, pages: u64, now: Ns) -> u64 {
         match self.copied {
             Some((at, until)) if now < until && at >= start => pages.min(at - start),
             _ => pages,
@@ -284,16 +284,16 @@ impl File {
     }
 
     /// Tells if the page `start` has no block yet, and how many of `pages` from it on are like it.
-    pub fn unmapped(&self, start: u64, pages: u64) -> (bool, u64) {
+    pub fn unmapped_run(&self, start: u64, pages: u64) -> (bool, u64) {
         let Some(mapped) = &self.mapped else {
             return (false, pages);
         };
-        let (is_mapped, alike) = mapped.alike(start, start + pages);
+        let (is_mapped, alike) = mapped.run_alike(start, start + pages);
         (!is_mapped, alike)
     }
 
     /// These pages have blocks from now on.
-    pub fn maps(&mut self, start: u64, pages: u64) {
+    pub fn map_blocks(&mut self, start: u64, pages: u64) {
         if let Some(mapped) = &mut self.mapped {
             mapped.set(start, pages, u64::MAX);
         }
@@ -366,12 +366,12 @@ impl Dirtier {
     }
 
     /// `true` if it waits when its operation is over.
-    pub fn owes(&self) -> bool {
+    pub fn has_owed_pace(&self) -> bool {
         self.owed_pace.is_some()
     }
 
     /// A free-running pass has ended.
-    pub fn freed(&mut self, now: Ticks, pages: u64) {
+    pub fn end_free_run(&mut self, now: Ticks, pages: u64) {
         (
             self.dirty_paused_when,
             self.nr_dirtied,
@@ -392,7 +392,7 @@ impl Dirtier {
     }
 
     /// Its sleep has ended.
-    pub fn woke(&mut self) {
+    pub fn end_sleep(&mut self) {
         self.dirty_paused_when = self.sleeper.dirty_paused_when;
         self.nr_dirtied_pause = self.sleeper.nr_dirtied_pause;
         if !self.sleeper.again {
@@ -419,12 +419,12 @@ mod tests {
     #[test]
     fn what_is_being_copied_is_not_found() {
         let mut file = File::new(0, 0, 0, 256);
-        assert_eq!(file.found(0, 160, 5), 160);
+        assert_eq!(file.pages_found(0, 160, 5), 160);
         file.copied = Some((128, 10));
-        assert_eq!(file.found(0, 160, 5), 128);
-        assert_eq!(file.found(128, 32, 5), 0, "only that folio");
-        assert_eq!(file.found(192, 32, 5), 32, "behind it");
-        assert_eq!(file.found(0, 64, 5), 64, "in front of it");
-        assert_eq!(file.found(0, 160, 10), 160, "copied");
+        assert_eq!(file.pages_found(0, 160, 5), 128);
+        assert_eq!(file.pages_found(128, 32, 5), 0, "only that folio");
+        assert_eq!(file.pages_found(192, 32, 5), 32, "behind it");
+        assert_eq!(file.pages_found(0, 64, 5), 64, "in front of it");
+        assert_eq!(file.pages_found(0, 160, 10), 160, "copied");
     }
 }

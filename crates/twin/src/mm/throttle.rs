@@ -34,12 +34,15 @@ pub type Nap = (Ticks, Reason, bool);
 impl Mm {
     /// `true` if half of what can be reclaimed is to be written.
     pub fn write_is_pending(&self) -> bool {
-        let reclaimable = self.node.as_ref().map_or(0, |node| node.reclaimable());
-        2 * self.counts.held() > reclaimable
+        let reclaimable = self
+            .node
+            .as_ref()
+            .map_or(0, |node| node.reclaimable_pages());
+        2 * self.counts.pages_held() > reclaimable
     }
 
     /// The sleep for a reason, if there is one.
-    pub fn throttles(&mut self, reason: Reason, is_kswapd: bool) -> Option<Nap> {
+    pub fn sleep_for_reason(&mut self, reason: Reason, is_kswapd: bool) -> Option<Nap> {
         let pending = self.write_is_pending();
         let hopeless = self.zone.kswapd.kswapd_failures >= MAX_RECLAIM_RETRIES;
         let node = self.node.as_mut()?;

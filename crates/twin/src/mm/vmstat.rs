@@ -65,7 +65,7 @@ pub struct Vmstat {
 
 impl Vmstat {
     /// Growth since it was `before`.
-    pub fn since(&self, before: &Vmstat) -> Vmstat {
+    pub fn growth_since(&self, before: &Vmstat) -> Vmstat {
         let mut stalls = self.stalls;
         for (now, before) in stalls.iter_mut().zip(before.stalls) {
             now.all -= before.all;
@@ -87,7 +87,7 @@ impl Vmstat {
     }
 
     /// By the names that figures have, with what is counted elsewhere, too.
-    pub fn named(&self, also: &Reclaimed) -> BTreeMap<String, u64> {
+    pub fn by_name(&self, also: &Reclaimed) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::from(
             [
                 ("pgscan_direct", also.pgscan_direct),

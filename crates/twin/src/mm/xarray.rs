@@ -36,7 +36,7 @@ impl Pages {
     }
 
     /// Number of dirty pages.
-    pub fn dirty(&self) -> u64 {
+    pub fn dirty_pages(&self) -> u64 {
         self.dirty
     }
 
@@ -60,7 +60,7 @@ impl Pages {
                 let first = u64::from(clean.trailing_zeros());
                 let run = u64::from((clean >> first).trailing_ones());
                 tell(at + first, run);
-                clean &= !(ones(run) << first);
+                clean &= !(low_bits(run) << first);
             }
         })
     }
@@ -87,7 +87,7 @@ impl Pages {
             let bit = at % 64;
             // Never past what is still allowed, even if all of it is clean.
             let len = (64 - bit).min(end - at).min(enough - newly);
-            let mask = ones(len) << bit;
+            let mask = low_bits(len) << bit;
             let clean = mask & !*word;
             // Counting takes some twenty instructions without POPCNT.
             let fresh = match clean {
@@ -111,18 +111,20 @@ impl Pages {
         if self.dirty == 0 {
             return None;
         }
-        let start = self.first(from, true).or_else(|| self.first(0, true))?;
+        let start = self
+            .first_page(from, true)
+            .or_else(|| self.first_page(0, true))?;
         let end = self.first_clear(start);
         Some((start, (end - start).min(most)))
     }
 
     /// The first page at or after `from` that is not dirty, the end if all are.
     pub fn first_clear(&self, from: u64) -> u64 {
-        self.first(from, false).unwrap_or(self.size)
+        self.first_page(from, false).unwrap_or(self.size)
     }
 
     /// Tells if the page `at` is dirty, and how many pages from it on, up to `end`, are like it.
-    pub fn alike(&self, at: u64, end: u64) -> (bool, u64) {
+    pub fn run_alike(&self, at: u64, end: u64) -> (bool, u64) {
         let is_set = self.first_before(at, at + 1, true).is_some();
         let other = self.first_before(at + 1, end, !is_set);
         (is_set, other.unwrap_or(end) - at)
@@ -137,7 +139,7 @@ impl Pages {
             let word = &mut piece.bits[(at % PIECE / 64) as usize];
             let bit = at % 64;
             let len = (64 - bit).min(end - at);
-            let mask = ones(len) << bit;
+            let mask = low_bits(len) << bit;
             debug_assert_eq!(*word & mask, mask, "cleaning what is clean");
             *word &= !mask;
             piece.dirty -= len as u32;
@@ -156,7 +158,7 @@ impl Pages {
     }
 
     /// The first page at or after `from` whose bit is `set`.
-    fn first(&self, from: u64, set: bool) -> Option<u64> {
+    fn first_page(&self, from: u64, set: bool) -> Option<u64> {
         self.first_before(from, self.size, set)
     }
 
@@ -184,7 +186,7 @@ impl Pages {
     }
 }
 
-fn ones(len: u64) -> u64 {
+fn low_bits(len: u64) -> u64 {
     u64::MAX >> (64 - len)
 }
 
@@ -200,18 +202,18 @@ mod tests {
         assert_eq!(pages.next_run(2 * PIECE, 4), Some((PIECE - 3, 4)));
         pages.clear(PIECE - 3, 4);
         assert_eq!(pages.next_run(0, 100), Some((PIECE + 1, 6)));
-        assert_eq!(pages.dirty(), 6);
+        assert_eq!(pages.dirty_pages(), 6);
     }
 
     #[test]
     fn pages_that_are_alike_follow_each_other() {
         let mut pages = Pages::new(3 * PIECE);
         pages.set(70, 200, u64::MAX);
-        assert_eq!(pages.alike(0, 3 * PIECE), (false, 70));
-        assert_eq!(pages.alike(69, 70), (false, 1));
-        assert_eq!(pages.alike(70, 3 * PIECE), (true, 200));
-        assert_eq!(pages.alike(100, 200), (true, 100));
-        assert_eq!(pages.alike(270, 3 * PIECE), (false, 3 * PIECE - 270));
+        assert_eq!(pages.run_alike(0, 3 * PIECE), (false, 70));
+        assert_eq!(pages.run_alike(69, 70), (false, 1));
+        assert_eq!(pages.run_alike(70, 3 * PIECE), (true, 200));
+        assert_eq!(pages.run_alike(100, 200), (true, 100));
+        assert_eq!(pages.run_alike(270, 3 * PIECE), (false, 3 * PIECE - 270));
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub struct Reclaimed {
 
 impl Reclaimed {
     /// Growth since it was `before`.
-    pub fn since(&self, before: &Reclaimed) -> Reclaimed {
+    pub fn growth_since(&self, before: &Reclaimed) -> Reclaimed {
         Reclaimed {
             pgscan_kswapd: self.pgscan_kswapd - before.pgscan_kswapd,
             pgsteal_kswapd: self.pgsteal_kswapd - before.pgsteal_kswapd,
@@ -164,14 +164,14 @@ impl Zone {
     }
 
     /// Pages that can be dirty at all.
-    pub fn dirtyable(&self) -> u64 {
+    pub fn dirtyable_pages(&self) -> u64 {
         self.free.saturating_sub(self.marks.high) + self.cache
     }
 }
 
 impl Mm {
     /// Pages become a task's own, in the cgroup and those above it.
-    pub fn holds(&mut self, cgroup: usize, pages: u64) {
+    pub fn charge_anonymous(&mut self, cgroup: usize, pages: u64) {
         self.zone.free -= pages;
         self.each_above(cgroup, |held| *held += pages);
         self.may_wake_kswapd();
@@ -206,7 +206,7 @@ impl Mm {
     /// `pages` of a file from `start` on are in the cache, as far as there is room and they have
     /// not been. A cgroup that has more than its `memory.max` or `memory.high` then gives up old
     /// ones, which takes no time here. Returns how many came.
-    pub fn caches(&mut self, file: usize, start: u64, pages: u64) -> u64 {
+    pub fn cache_pages(&mut self, file: usize, start: u64, pages: u64) -> u64 {
         if self.node.is_some() {
             self.caches_one_by_one(file, start, pages);
             return 0;
@@ -228,7 +228,7 @@ impl Mm {
         cached.cached += more;
         self.zone.free -= more;
         self.zone.cache += more;
-        self.charges(index, more, 0);
+        self.charge_cache(index, more, 0);
         let mut at = index;
         while let Some(parent) = self.cgroups[at].parent {
             let cgroup = &self.cgroups[at];
@@ -260,12 +260,12 @@ impl Mm {
         for (start, pages) in came {
             node.file_comes(file, start, pages);
         }
-        self.charges(memcg, more, 0);
+        self.charge_cache(memcg, more, 0);
         self.may_wake_kswapd();
     }
 
     /// No page of a file is in the cache any more.
-    pub fn uncaches(&mut self, file: usize) {
+    pub fn drop_cache(&mut self, file: usize) {
         if let Some(node) = &mut self.node {
             node.file_forgets(file);
         }
@@ -275,20 +275,20 @@ impl Mm {
         // What stands in the line is of a life before.
         file.invalidate_seq = file.invalidate_seq.wrapping_add(1);
         let memcg = file.memcg as usize;
-        self.charges(memcg, 0, cached);
+        self.charge_cache(memcg, 0, cached);
         self.zone.cache -= cached;
         self.zone.free += cached;
     }
 
     /// As fio begins with a file it has the kernel forget what is clean of it.
-    pub fn invalidates(&mut self, file: usize) {
-        self.uncaches(file);
+    pub fn invalidate_clean(&mut self, file: usize) {
+        self.drop_cache(file);
         let mut at = 0;
         while at < self.files[file].pages.size() {
             let pages = &self.files[file].pages;
-            let (is_dirty, alike) = pages.alike(at, pages.size());
+            let (is_dirty, alike) = pages.run_alike(at, pages.size());
             if is_dirty {
-                self.caches(file, at, alike);
+                self.cache_pages(file, at, alike);
             }
             at += alike;
         }
@@ -305,11 +305,15 @@ impl Mm {
             return anonymous;
         }
         if let Some(node) = &self.node {
-            node.check();
+            node.check_lists();
         }
         let mut cached = vec![0; self.cgroups.len()];
         for file in &self.files {
-            assert_eq!(file.cached, file.cache.dirty(), "the count of cached pages");
+            assert_eq!(
+                file.cached,
+                file.cache.dirty_pages(),
+                "the count of cached pages"
+            );
             cached[file.memcg as usize] += file.cached;
         }
         assert_eq!(cached.iter().sum::<u64>(), self.zone.cache);
@@ -320,7 +324,7 @@ impl Mm {
             assert_eq!(cgroup.file, cached, "cached pages of {}", cgroup.path);
             let listed = match self.node {
                 Some(_) => cached,
-                None => cgroup.lruvec.pages(lives),
+                None => cgroup.lruvec.count_pages(lives),
             };
             assert_eq!(listed, cached, "the line of {}", cgroup.path);
         }

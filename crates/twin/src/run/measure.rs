@@ -20,7 +20,12 @@ use scenario::model::{Job, Phase, Scenario};
 use std::collections::BTreeMap;
 
 /// Of the phase that has just ended.
-pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phase) -> Measured {
+pub(super) fn measure_phase(
+    host: &Model,
+    span: &Span,
+    scenario: &Scenario,
+    phase: &Phase,
+) -> Measured {
     let Model {
         tasks,
         memory,
@@ -41,7 +46,7 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
     let readers = running().filter(|job| job.memory.is_some() && !allocates(job));
     let has_tiers = !memory.tiers.is_empty();
     let holders = memory.holders.iter().take_while(|_| has_tiers);
-    let budgets = memory.budgets(tasks).filter(|_| has_tiers);
+    let budgets = memory.toptier_budgets(tasks).filter(|_| has_tiers);
     let mut cgroups = BTreeMap::new();
     for (index, cgroup) in tasks.cgroups.iter().enumerate().skip(1) {
         // Of copies, only what they come to together.
@@ -50,13 +55,13 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
         }
         let budget = budgets.as_ref().map(|budgets| budgets[index - 1]);
         let of = measured::Cgroup {
-            held: bytes(&probe.samples.cgroups[index]),
-            pressure: Some(pressure(span.pressure[cgroup.pressure as usize])),
+            held: to_bytes(&probe.samples.cgroups[index]),
+            pressure: Some(to_pressure(span.pressure[cgroup.pressure as usize])),
             written: Some(span.cleaned[index] * PAGE),
             oom_kills: Some(span.kills[index]),
             stat: span.stats[index].clone(),
             places: match has_tiers {
-                true => places(host, index, budget),
+                true => to_places(host, index, budget),
                 false => Vec::new(),
             },
         };
@@ -75,7 +80,7 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
             .collect(),
         allocating: mapping
             .into_iter()
-            .map(|(job, done)| (job.name.clone(), allocating(&done.mapped)))
+            .map(|(job, done)| (job.name.clone(), to_allocating_job(&done.mapped)))
             .collect(),
         memory: readers
             .zip(holders)
@@ -88,30 +93,30 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
             })
             .collect(),
         host: Host {
-            held: bytes(&probe.samples.held),
-            writeback: bytes(&probe.samples.writeback),
-            pressure: pressure(span.pressure[0]),
+            held: to_bytes(&probe.samples.held),
+            writeback: to_bytes(&probe.samples.writeback),
+            pressure: to_pressure(span.pressure[0]),
             io_stalls: io_stalls(&probe.samples.io_lost),
             flusher_ns: span.flushers,
             allocstalls: span.reclaimed.stalls,
             kswapd_scanned: span.reclaimed.pgscan_kswapd,
             oom_kills: span.reclaimed.kills,
             vmstat: match &span.vmstat {
-                Some(vmstat) => vmstat.named(&span.reclaimed),
+                Some(vmstat) => vmstat.by_name(&span.reclaimed),
                 None => BTreeMap::new(),
             },
             cpu: None,
         },
         cgroups,
-        tiers: has_tiers.then(|| tiers(host)),
+        tiers: has_tiers.then(|| to_tiers(host)),
     }
 }
 
-fn bytes(pages: &[u64]) -> Vec<u64> {
+fn to_bytes(pages: &[u64]) -> Vec<u64> {
     pages.iter().map(|pages| pages * PAGE).collect()
 }
 
-fn pressure(lost: Pressure) -> measured::Pressure {
+fn to_pressure(lost: Pressure) -> measured::Pressure {
     let Pressure { io, memory } = lost;
     measured::Pressure {
         io_some_ns: io.some,
@@ -131,35 +136,35 @@ fn io_stalls(lost: &[(Ns, Lost)]) -> Vec<IoStalls> {
     stalls.collect()
 }
 
-fn latency(of: &Latencies) -> Option<Latency> {
+fn to_latency(of: &Latencies) -> Option<Latency> {
     Some(Latency {
         p50_ns: of.per_mille(500)?,
         p99_ns: of.per_mille(990)?,
         p999_ns: of.per_mille(999)?,
-        max_ns: of.longest(),
+        max_ns: of.longest_latency(),
     })
 }
 
 fn job_of(job: &Done) -> measured::Job {
     let seconds = job.runtime.max(1) as f64 / SECOND as f64;
-    let ios = job.latencies.total();
+    let ios = job.latencies.latencies_counted();
     measured::Job {
         iops: ios as f64 / seconds,
         bandwidth: job.bytes as f64 / seconds,
         total_ios: ios,
-        latency: latency(&job.latencies),
-        sync: latency(&job.syncs),
+        latency: to_latency(&job.latencies),
+        sync: to_latency(&job.syncs),
         each: job.each.clone(),
     }
 }
 
-fn allocating(mapped: &Mapped) -> AllocatingJob {
+fn to_allocating_job(mapped: &Mapped) -> AllocatingJob {
     AllocatingJob {
         elapsed_ns: mapped.elapsed,
         allocated: mapped.first * PAGE,
         touched: mapped.touched * PAGE,
-        fault: mapped.fault.spread(),
-        map: mapped.map.spread(),
+        fault: mapped.fault.to_spread(),
+        map: mapped.map.to_spread(),
         worst_fault_ns: mapped.worst,
         corrupt: 0,
     }
@@ -172,22 +177,22 @@ fn memory_job(holder: &Holder) -> MemoryJob {
         elapsed_ns: holder.reading,
         hot_low: low.map(|heat| heat[HOT]).sum(),
         hot: holder.touched[HOT],
-        corrupt: holder.lost(),
+        corrupt: holder.lost_pages(),
     }
 }
 
-fn tiers(host: &Model) -> Tiers {
+fn to_tiers(host: &Model) -> Tiers {
     let record = &host.memory.record;
     let migrated = record.looks.iter().zip(&record.migrated);
     Tiers {
         last_start_ns: record.last_start(),
-        mark_ns: record.half(),
+        mark_ns: record.half_time(),
         end_ns: record.looks.last().copied().unwrap_or(0),
         migrated: migrated.map(|(at, pages)| (*at, pages * PAGE)).collect(),
     }
 }
 
-fn places(host: &Model, index: usize, budget: Option<u64>) -> Vec<Place> {
+fn to_places(host: &Model, index: usize, budget: Option<u64>) -> Vec<Place> {
     let record = &host.memory.record;
     let budget = budget.filter(|pages| *pages != UNLIMITED);
     let place = |(at, held): (&u64, &Held)| Place {

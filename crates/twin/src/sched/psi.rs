@@ -66,7 +66,7 @@ struct Cpu {
 
 impl Pressure {
     /// Time lost since it was `before`.
-    pub fn since(&self, before: &Pressure) -> Pressure {
+    pub fn growth_since(&self, before: &Pressure) -> Pressure {
         let since = |now: Lost, before: Lost| Lost {
             some: now.some - before.some,
             full: now.full - before.full,
@@ -136,57 +136,59 @@ impl Psi {
         self.groups.len() as u32 - 1
     }
 
-    fn cpus(&self) -> &[Cpu] {
+    fn host_cpus(&self) -> &[Cpu] {
         &self.groups[0].cpus
     }
 
     /// A CPU for a task that last ran on `last`: that one if idle, else the least busy.
-    pub fn place(&self, last: u16) -> u16 {
-        if self.running(last) == 0 {
+    pub fn choose_cpu(&self, last: u16) -> u16 {
+        if self.running_on(last) == 0 {
             return last;
         }
         if let Some(word) = self.idle.iter().position(|word| *word != 0) {
             return (word as u32 * 64 + self.idle[word].trailing_zeros()) as u16;
         }
         let least = self
-            .cpus()
+            .host_cpus()
             .iter()
             .enumerate()
-            .min_by_key(|(_, cpu)| cpu.running());
+            .min_by_key(|(_, cpu)| cpu.running_tasks());
         least.map_or(last, |(index, _)| index as u16)
     }
 
     /// Number of tasks that run or want to run on a CPU.
-    pub fn running(&self, cpu: u16) -> u32 {
-        self.cpus()[usize::from(cpu)].running() as u32
+    pub fn running_on(&self, cpu: u16) -> u32 {
+        self.host_cpus()[usize::from(cpu)].running_tasks() as u32
     }
 
     /// A task of a group on `cpu` goes from one state to another.
-    pub fn turn(&mut self, cpu: u16, group: u32, from: PsiFlags, to: PsiFlags, now: Ns) {
+    pub fn change_state(&mut self, cpu: u16, group: u32, from: PsiFlags, to: PsiFlags, now: Ns) {
         if from == to {
             return;
         }
         let mut next = Some(group);
         while let Some(group) = next {
             let group = &mut self.groups[group as usize];
-            group.cpus[usize::from(cpu)].turn(from, to, now);
+            group.cpus[usize::from(cpu)].change_state(from, to, now);
             next = group.parent;
         }
         let (word, bit) = (usize::from(cpu) / 64, cpu % 64);
-        let is_idle = u64::from(self.running(cpu) == 0);
+        let is_idle = u64::from(self.running_on(cpu) == 0);
         self.idle[word] = (self.idle[word] & !(1 << bit)) | (is_idle << bit);
     }
 
     /// Takes the mean over CPUs since the last time.
-    pub fn average(&mut self, now: Ns) {
-        self.groups.iter_mut().for_each(|group| group.average(now));
+    pub fn average_groups(&mut self, now: Ns) {
+        self.groups
+            .iter_mut()
+            .for_each(|group| group.average_cpus(now));
     }
 
     /// The same by the clock, every two seconds: part of an average over ten.
     pub fn average_by_clock(&mut self, now: Ns) {
         let before = std::mem::replace(&mut self.averaged, now);
         let lost = self.groups[0].lost.memory.some;
-        self.average(now);
+        self.average_groups(now);
         let lost = self.groups[0].lost.memory.some - lost;
         let now = lost * 100 * OF / (now - before).max(1);
         self.memory_10 = (self.memory_10 * KEPT + now.min(100 * OF) * (OF - KEPT)) / OF;
@@ -198,18 +200,18 @@ impl Psi {
     }
 
     /// Time that the host has lost so far to I/O.
-    pub fn io(&self) -> Lost {
+    pub fn host_io_lost(&self) -> Lost {
         self.groups[0].lost.io
     }
 
     /// Time lost so far by each group, the host first.
-    pub fn totals(&self) -> Vec<Pressure> {
+    pub fn lost_by_group(&self) -> Vec<Pressure> {
         self.groups.iter().map(|group| group.lost).collect()
     }
 }
 
 impl Group {
-    fn average(&mut self, now: Ns) {
+    fn average_cpus(&mut self, now: Ns) {
         let (mut sums, mut weights) = ([0u128; 4], 0u128);
         for cpu in &mut self.cpus {
             cpu.pass_time(now);
@@ -232,11 +234,11 @@ impl Group {
 }
 
 impl Cpu {
-    fn running(&self) -> i32 {
+    fn running_tasks(&self) -> i32 {
         self.tasks[PsiFlags::Running as usize] + self.tasks[PsiFlags::MemstallRunning as usize]
     }
 
-    fn turn(&mut self, from: PsiFlags, to: PsiFlags, now: Ns) {
+    fn change_state(&mut self, from: PsiFlags, to: PsiFlags, now: Ns) {
         self.pass_time(now);
         self.tasks[from as usize] -= 1;
         self.tasks[to as usize] += 1;
@@ -271,27 +273,27 @@ mod tests {
     use crate::sim::clock::SECOND;
 
     fn io(psi: &Psi) -> Vec<(Ns, Ns)> {
-        let totals = psi.totals().into_iter();
+        let totals = psi.lost_by_group().into_iter();
         totals.map(|lost| (lost.io.some, lost.io.full)).collect()
     }
 
     #[test]
     fn worked_example() {
         let mut psi = Psi::new(2, 0);
-        psi.turn(0, HOST, PsiFlags::Nothing, PsiFlags::Running, 0);
-        psi.turn(0, HOST, PsiFlags::Running, PsiFlags::Iowait, SECOND);
-        psi.average(2 * SECOND);
+        psi.change_state(0, HOST, PsiFlags::Nothing, PsiFlags::Running, 0);
+        psi.change_state(0, HOST, PsiFlags::Running, PsiFlags::Iowait, SECOND);
+        psi.average_groups(2 * SECOND);
         assert_eq!(io(&psi), [(SECOND, SECOND)]);
-        psi.turn(0, HOST, PsiFlags::Nothing, PsiFlags::Running, 2 * SECOND);
-        psi.average(4 * SECOND);
+        psi.change_state(0, HOST, PsiFlags::Nothing, PsiFlags::Running, 2 * SECOND);
+        psi.average_groups(4 * SECOND);
         assert_eq!(io(&psi), [(3 * SECOND, SECOND)], "somebody runs: not full");
     }
 
     #[test]
     fn an_idle_cpu_has_no_say() {
         let mut psi = Psi::new(64, 0);
-        psi.turn(5, HOST, PsiFlags::Nothing, PsiFlags::Iowait, 0);
-        psi.average(2 * SECOND);
+        psi.change_state(5, HOST, PsiFlags::Nothing, PsiFlags::Iowait, 0);
+        psi.average_groups(2 * SECOND);
         assert_eq!(io(&psi)[0].1, 2 * SECOND);
     }
 
@@ -302,9 +304,9 @@ mod tests {
         let mut psi = Psi::new(1, 0);
         let above = psi.add(HOST, 0);
         let (runs, waits) = (psi.add(above, 0), psi.add(above, 0));
-        psi.turn(0, runs, PsiFlags::Nothing, PsiFlags::Running, 0);
-        psi.turn(0, waits, PsiFlags::Nothing, PsiFlags::Iowait, 0);
-        psi.average(SECOND);
+        psi.change_state(0, runs, PsiFlags::Nothing, PsiFlags::Running, 0);
+        psi.change_state(0, waits, PsiFlags::Nothing, PsiFlags::Iowait, 0);
+        psi.average_groups(SECOND);
         let stalled = (SECOND, SECOND);
         assert_eq!(io(&psi), [(SECOND, 0), (SECOND, 0), (0, 0), stalled]);
     }
@@ -314,24 +316,24 @@ mod tests {
     #[test]
     fn who_looks_for_memory_is_stalled_though_it_runs() {
         let mut psi = Psi::new(2, 0);
-        psi.turn(1, HOST, PsiFlags::Nothing, PsiFlags::MemstallRunning, 0);
-        psi.turn(1, HOST, PsiFlags::Nothing, PsiFlags::Running, SECOND);
+        psi.change_state(1, HOST, PsiFlags::Nothing, PsiFlags::MemstallRunning, 0);
+        psi.change_state(1, HOST, PsiFlags::Nothing, PsiFlags::Running, SECOND);
         psi.average_by_clock(2 * SECOND);
         let memory = |some, full| Pressure {
             io: Lost::default(),
             memory: Lost { some, full },
         };
-        assert_eq!(psi.totals(), [memory(2 * SECOND, SECOND)]);
+        assert_eq!(psi.lost_by_group(), [memory(2 * SECOND, SECOND)]);
         assert_eq!(psi.memory_percent(), 18, "of ten seconds");
-        psi.turn(
+        psi.change_state(
             1,
             HOST,
             PsiFlags::MemstallRunning,
             PsiFlags::Nothing,
             2 * SECOND,
         );
-        psi.turn(1, HOST, PsiFlags::Running, PsiFlags::Memstall, 2 * SECOND);
+        psi.change_state(1, HOST, PsiFlags::Running, PsiFlags::Memstall, 2 * SECOND);
         psi.average_by_clock(4 * SECOND);
-        assert_eq!(psi.totals(), [memory(4 * SECOND, 3 * SECOND)]);
+        assert_eq!(psi.lost_by_group(), [memory(4 * SECOND, 3 * SECOND)]);
     }
 }

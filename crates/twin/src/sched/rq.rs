@@ -110,7 +110,7 @@ impl Sched {
             (was, PsiFlags::Running, PsiFlags::Nothing),
             (cpu as u16, PsiFlags::Nothing, PsiFlags::Running),
         ] {
-            self.psi.turn(cpu, group, from, to, now);
+            self.psi.change_state(cpu, group, from, to, now);
         }
         Some(next)
     }

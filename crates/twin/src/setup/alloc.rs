@@ -4,7 +4,7 @@
 //! Where such a job is, pages are kept one by one ([`crate::mm::node`]); what protects or bounds a
 //! cgroup's memory is refused there, since the host has one set of lists.
 
-use super::{Refusal, quoted};
+use super::{Refusal, quote_name};
 use crate::mm::domain::PAGE;
 use crate::mm::node::{Kernel, Node};
 use crate::mm::vmstat::Vmstat;
@@ -16,15 +16,15 @@ use scenario::metric::Name;
 use scenario::model::{Filesystem, Job, Pattern, Reclaim, Scenario};
 
 /// `true` if a job maps memory over and over.
-pub fn allocates(job: &Job) -> bool {
+pub fn is_allocating(job: &Job) -> bool {
     let memory = job.memory.as_ref();
     memory.is_some_and(|memory| memory.pattern.is_allocating())
 }
 
 /// Work of each of its processes.
-pub fn work(job: &Job) -> Option<Work> {
-    let memory = job.memory.as_ref().filter(|_| allocates(job))?;
-    Some(Work::maps(Maps {
+pub fn allocating_work(job: &Job) -> Option<Work> {
+    let memory = job.memory.as_ref().filter(|_| is_allocating(job))?;
+    Some(Work::for_maps(Maps {
         pages: memory.size_bytes / PAGE,
         twice: memory.pattern == Pattern::Churn,
         interval: memory.rate.map(|rate| SECOND / rate.max(1)),
@@ -32,8 +32,8 @@ pub fn work(job: &Job) -> Option<Work> {
 }
 
 /// Counter of pages one by one, if a job maps memory.
-pub fn node(scenario: &Scenario) -> Option<Node> {
-    if !scenario.jobs.iter().any(allocates) {
+pub fn page_node(scenario: &Scenario) -> Option<Node> {
+    if !scenario.jobs.iter().any(is_allocating) {
         return None;
     }
     let mut disks = scenario.disks.iter().enumerate();
@@ -49,11 +49,11 @@ pub fn node(scenario: &Scenario) -> Option<Node> {
 }
 
 /// Refuses all of this that the twin does not model.
-pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
+pub fn refuse_allocating(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
     let mut refuse = |key: String, why: &str| refusals.push((key, why.to_owned()));
     let swaps = |filesystem| filesystem == Filesystem::Swap;
     let disks = || scenario.disks.iter().enumerate();
-    if !scenario.jobs.iter().any(allocates) {
+    if !scenario.jobs.iter().any(is_allocating) {
         let why = "has an effect only where a job has `memory` of the pattern `fault` or `churn`";
         for (index, _) in disks().filter(|(_, disk)| swaps(disk.filesystem)) {
             refuse(format!("disk[{index}].filesystem"), why);
@@ -90,7 +90,7 @@ pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<
     }
     for (index, job) in scenario.jobs.iter().enumerate() {
         let huge = job.memory.as_ref().is_some_and(|memory| memory.huge_pages);
-        if allocates(job) && huge {
+        if is_allocating(job) && huge {
             let key = format!("job[{index}].memory.huge_pages");
             refuse(key, "the twin does not model huge pages");
         }
@@ -106,7 +106,7 @@ pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<
         for file in ["memory.max", "memory.high", "memory.min", "memory.low"] {
             if cgroup.files.contains_key(file) {
                 refuse(
-                    format!("cgroup.{}.\"{file}\"", quoted(path)),
+                    format!("cgroup.{}.\"{file}\"", quote_name(path)),
                     "the twin does not model it where jobs map memory: run the scenario in the lab",
                 );
             }
@@ -133,7 +133,7 @@ pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<
         let limits = cgroup.files.get("io.max");
         if limits.is_some_and(|limits| limits.contains(&disk.name)) {
             refuse(
-                format!("cgroup.{}.\"io.max\"", quoted(path)),
+                format!("cgroup.{}.\"io.max\"", quote_name(path)),
                 "the twin does not limit the swap disk",
             );
         }
@@ -154,7 +154,7 @@ pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<
 
 /// Expectations of counters that only are where pages are kept one by one.
 fn not_counted(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
-    let counters = Vmstat::default().named(&Reclaimed::default());
+    let counters = Vmstat::default().by_name(&Reclaimed::default());
     let is_counter = |name: &str| counters.contains_key(name) || name == "reclaim_cpu_pct";
     for expect in &scenario.expects {
         let of_bound = expect.bound.0.iter().flat_map(|term| &term.metrics);

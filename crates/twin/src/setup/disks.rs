@@ -15,8 +15,8 @@ use scenario::model::{Disk, DiskKind, Filesystem, Reclaim, Scenario, Timing};
 use std::collections::BTreeMap;
 
 /// Refuses all that the twin does not model of disks, and of jobs on them.
-pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
-    readers(scenario, works, refusals);
+pub fn refuse_disks(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
+    check_read_bandwidth(scenario, works, refusals);
     for (index, disk) in scenario.disks.iter().enumerate() {
         let key = |name: &str| format!("disk[{index}].{name}");
         if disk.write_bandwidth.is_none() && scenario.twin.disk_bandwidth.is_none() {
@@ -31,10 +31,10 @@ pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<
                 "the twin does not encrypt: add to `[twin]` what an encrypting flusher can submit, as in `flusher = \"500M/s\"`".into(),
             ));
         }
-        for option in options(disk) {
+        for option in mount_options(disk) {
             let name = option.split('=').next().unwrap_or(option);
             let known = match name {
-                "commit" => seconds(option).is_some(),
+                "commit" => commit_seconds(option).is_some(),
                 "data" => ["data=ordered", "data=writeback"].contains(&option),
                 _ => MOUNT_OPTIONS.contains(&name),
             };
@@ -58,13 +58,13 @@ const MOUNT_OPTIONS: &[&str] = &[
     "relatime",
 ];
 
-fn options(disk: &Disk) -> impl Iterator<Item = &str> {
+fn mount_options(disk: &Disk) -> impl Iterator<Item = &str> {
     let options = disk.mount_options.as_deref().unwrap_or_default();
     options.split(',').filter(|option| !option.is_empty())
 }
 
 /// Of `commit=`; 0 is the default.
-fn seconds(option: &str) -> Option<u64> {
+fn commit_seconds(option: &str) -> Option<u64> {
     let seconds = option.strip_prefix("commit=")?.parse().ok()?;
     Some(if seconds == 0 { COMMIT } else { seconds })
 }
@@ -73,13 +73,13 @@ fn seconds(option: &str) -> Option<u64> {
 const COMMIT: u64 = 5;
 
 /// Way in which a disk's filesystem is consistent; a server's is not ours to see.
-pub fn journal(scenario: &Scenario, disk: &Disk) -> Kind {
-    let has = |name: &str| options(disk).any(|option| option == name);
+pub fn journal_kind(scenario: &Scenario, disk: &Disk) -> Kind {
+    let has = |name: &str| mount_options(disk).any(|option| option == name);
     match disk.filesystem {
         _ if scenario.twin.burst_ns.unwrap_or(0) > 0 => Kind::Other,
         Filesystem::Ext4 => Kind::Ext4 {
-            interval: options(disk)
-                .find_map(seconds)
+            interval: mount_options(disk)
+                .find_map(commit_seconds)
                 .unwrap_or(COMMIT)
                 .saturating_mul(SECOND),
             delalloc: !has("nodelalloc"),
@@ -106,10 +106,10 @@ pub fn cgroup_file(file: &str, value: &str, divided: bool) -> Result<(), String>
     if !divided {
         return Err("has no effect without iocost: add `io_cost = true` to `[[disk]]`".into());
     }
-    weight(value).map(drop)
+    parse_weight(value).map(drop)
 }
 
-fn weight(text: &str) -> Result<u64, String> {
+fn parse_weight(text: &str) -> Result<u64, String> {
     let number = text.strip_prefix("default ").unwrap_or(text).trim();
     match number.parse() {
         // Every weight of cgroup v2 has this range.
@@ -121,7 +121,12 @@ fn weight(text: &str) -> Result<u64, String> {
 }
 
 /// A disk, shared by these cgroups; what chance has to do with it comes from `random`.
-pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut Random) -> Device {
+pub fn new_device(
+    scenario: &Scenario,
+    disk: &Disk,
+    cgroups: &[Cgroup],
+    random: &mut Random,
+) -> Device {
     let settings = |path: &str| {
         // What a cgroup with copies says is theirs.
         let above = || scenario.cgroups.get(path.rsplit_once('/')?.0);
@@ -134,7 +139,7 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut
     let weights = disk.io_cost.then(|| {
         Weights::new(cgroups.iter().map(|cgroup| {
             let text = settings(&cgroup.path).and_then(|cgroup| cgroup.files.get("io.weight"));
-            let weight = text.and_then(|text| weight(text).ok());
+            let weight = text.and_then(|text| parse_weight(text).ok());
             (
                 cgroup.parent.unwrap_or(0),
                 weight.unwrap_or(WEIGHT_DEFAULT.into()),
@@ -166,7 +171,7 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut
         fails: twin.fails.unwrap_or(0),
         submit_1024: disk.submit_bandwidth.map_or(0, cost_of_1024),
         queue: twin.queue.or(disk.kind.map(|kind| kind.preset().queue)),
-        medium: medium(disk),
+        medium: disk_medium(disk),
         strict: (disk.filesystem == Filesystem::Fuse).then_some(FUSE_MAX_RATIO),
         vary: twin
             .vary
@@ -182,7 +187,7 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut
 const FUSE_MAX_RATIO: u64 = 1;
 
 /// Latency and seeks: those of the disk's kind, or what the scenario says.
-fn medium(disk: &Disk) -> Option<Medium> {
+fn disk_medium(disk: &Disk) -> Option<Medium> {
     let says = disk.latency_ns.or(disk.seek_ns).is_some() || disk.parallel.is_some();
     if disk.kind.is_none() && !says {
         return None;
@@ -212,7 +217,7 @@ fn read_bandwidth(scenario: &Scenario, disk: &Disk) -> Option<u64> {
 }
 
 /// Readers must be told how fast they read.
-fn readers(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
+fn check_read_bandwidth(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
     for (index, disk) in scenario.disks.iter().enumerate() {
         let mut jobs = scenario.jobs.iter().zip(works);
         let is_read = jobs.any(|(job, work)| {

@@ -8,22 +8,24 @@ use crate::task::fio::Work;
 use scenario::model::{Cgroup, Phase, Scenario};
 
 /// Those that do not.
-pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
+pub fn refuse_holders(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
     for (path, cgroup) in &scenario.cgroups {
         let mut phases = scenario.phases.iter();
-        refusals.extend(phases.find_map(|phase| beyond(scenario, works, phase, (path, cgroup))));
+        refusals.extend(
+            phases.find_map(|phase| first_beyond_limit(scenario, works, phase, (path, cgroup))),
+        );
     }
 }
 
 /// The first job of a phase that brings what all hold in a cgroup, or in each of its copies, beyond
 /// that one's limit.
-fn beyond(
+fn first_beyond_limit(
     scenario: &Scenario,
     works: &[Option<Work>],
     phase: &Phase,
     (path, cgroup): (&str, &Cgroup),
 ) -> Option<Refusal> {
-    let most = memory::limit(&cgroup.files) / PAGE;
+    let most = memory::least_limit(&cgroup.files) / PAGE;
     let is_inside = |home: &str| {
         let below = home.strip_prefix(path);
         below.is_some_and(|below| below.is_empty() || below.starts_with('/'))

@@ -2,7 +2,7 @@
 //! The host of a scenario as it is before the first phase, and the writebacks that its files belong
 //! to.
 
-use super::{HostConfig, alloc, disks, knob, memory};
+use super::{HostConfig, alloc, disks, memory, write_knob};
 use crate::host::Host;
 use crate::jbd2::Journal;
 use crate::mm::Cgroup;
@@ -24,7 +24,7 @@ const BEGIN: Ns = 100 * SECOND;
 const FIO: u64 = (8 << 20) / PAGE;
 
 /// The most fio jobs that a phase runs at or below a cgroup.
-fn fios(scenario: &Scenario, path: &str) -> u64 {
+fn most_fio_jobs(scenario: &Scenario, path: &str) -> u64 {
     let is_inside = |job: &&Job| {
         let below = job
             .cgroup
@@ -41,7 +41,7 @@ fn fios(scenario: &Scenario, path: &str) -> u64 {
 
 impl HostConfig {
     /// The host as it is before the first phase.
-    pub fn host(&self, scenario: &Scenario, arm: Arm, seed: u64) -> Host {
+    pub fn build_host(&self, scenario: &Scenario, arm: Arm, seed: u64) -> Host {
         let memory = (self.dirtyable, self.marks);
         let mut host = Host::new(self.machine, memory, self.sysctl, seed, BEGIN);
         let tasks = &mut host.tasks;
@@ -50,12 +50,12 @@ impl HostConfig {
         weir.groups.push(Group::default());
         // A path comes before those below it; a parent that is not in the file is made too.
         for (path, settings) in &scenario.cgroups {
-            let first = make(tasks, path);
+            let first = find_or_make_cgroup(tasks, path);
             let above = tasks.cgroups[first].pressure;
             tasks.cgroups[first].pressure = tasks.psi.add(above, BEGIN);
             let all: Vec<usize> = match settings.copies {
                 None => vec![first],
-                Some(copies) => (0..copies).map(|n| copy(tasks, first, n)).collect(),
+                Some(copies) => (0..copies).map(|n| copy_cgroup(tasks, first, n)).collect(),
             };
             weir.groups.resize(tasks.cgroups.len(), Group::default());
             let pages = |file: &str| {
@@ -71,14 +71,14 @@ impl HostConfig {
                 let cgroup = &mut tasks.cgroups[index];
                 cgroup.max = pages("memory.max").unwrap_or(u64::MAX);
                 if cgroup.max != u64::MAX {
-                    cgroup.kept = FIO * fios(scenario, path);
+                    cgroup.kept = FIO * most_fio_jobs(scenario, path);
                 }
                 cgroup.high = pages("memory.high").unwrap_or(u64::MAX);
                 cgroup.min = pages("memory.min").unwrap_or(0);
                 cgroup.low = pages("memory.low").unwrap_or(0);
                 for (file, value) in &settings.knobs {
                     // It was checked by configure().
-                    let _ = knob(&mut weir.groups[index], file, value);
+                    let _ = write_knob(&mut weir.groups[index], file, value);
                 }
             }
         }
@@ -94,16 +94,16 @@ impl HostConfig {
         (weir.seconds, weir.tighten) = (option("drain_seconds"), option("drain_tighten") != 0);
         for (number, disk) in scenario.disks.iter().enumerate() {
             let mut random = tasks.random.clone();
-            let device = disks::device(scenario, disk, &tasks.cgroups, &mut random);
+            let device = disks::new_device(scenario, disk, &tasks.cgroups, &mut random);
             tasks.random = random;
             tasks.devices.push(device);
             tasks
                 .journals
-                .push(Journal::new(disks::journal(scenario, disk)));
+                .push(Journal::new(disks::journal_kind(scenario, disk)));
             tasks.logs.push(Log::default());
             if let Some(every) = scenario.twin.stall_every_ns.filter(|every| *every > 0) {
                 let at = every.saturating_add(BEGIN);
-                tasks.schedule(at, Event::Stall(number as u32));
+                tasks.schedule_event(at, Event::Stall(number as u32));
             }
         }
         if arm == Arm::Weir {
@@ -113,13 +113,13 @@ impl HostConfig {
         if let Some(age) = scenario.twin.counts_ns {
             tasks.flush_time = age.max(TICK);
         }
-        tasks.node = alloc::node(scenario).map(Box::new);
-        host.memory = memory::memory(scenario, arm);
+        tasks.node = alloc::page_node(scenario).map(Box::new);
+        host.memory = memory::build_memory(scenario, arm);
         host
     }
 
     /// The writeback that the file of a job's process belongs to.
-    pub fn writeback(
+    pub fn writeback_of_job(
         &self,
         tasks: &mut Tasks,
         scenario: &Scenario,
@@ -132,29 +132,29 @@ impl HostConfig {
         // Without cgroup writeback a disk has one for all.
         let cgroup = match scenario.disks[device].filesystem.has_cgroup_writeback() {
             false => 0,
-            true => home(tasks, scenario, job, process),
+            true => home_cgroup(tasks, scenario, job, process),
         };
-        tasks.wb(cgroup, device)
+        tasks.wb_get_create(cgroup, device)
     }
 }
 
 /// The cgroup that a job's process is in.
-pub fn home(tasks: &mut Tasks, scenario: &Scenario, job: &Job, process: u32) -> usize {
+pub fn home_cgroup(tasks: &mut Tasks, scenario: &Scenario, job: &Job, process: u32) -> usize {
     let Some(path) = &job.cgroup else { return 0 };
     match scenario.cgroups[path].copies {
-        None => make(tasks, path),
+        None => find_or_make_cgroup(tasks, path),
         // They were made right after it.
-        Some(copies) => make(tasks, path) + 1 + (process % copies) as usize,
+        Some(copies) => find_or_make_cgroup(tasks, path) + 1 + (process % copies) as usize,
     }
 }
 
-fn make(tasks: &mut Tasks, path: &str) -> usize {
+fn find_or_make_cgroup(tasks: &mut Tasks, path: &str) -> usize {
     if let Some(found) = tasks.cgroups.iter().position(|cgroup| cgroup.path == path) {
         return found;
     }
     let parent = path
         .rsplit_once('/')
-        .map_or(0, |(parent, _)| make(tasks, parent));
+        .map_or(0, |(parent, _)| find_or_make_cgroup(tasks, parent));
     let pressure = tasks.cgroups[parent].pressure;
     tasks
         .cgroups
@@ -163,7 +163,7 @@ fn make(tasks: &mut Tasks, path: &str) -> usize {
 }
 
 /// The n-th of a kind, below `first`.
-fn copy(tasks: &mut Tasks, first: usize, n: u32) -> usize {
+fn copy_cgroup(tasks: &mut Tasks, first: usize, n: u32) -> usize {
     let path = format!("{}/{n}", tasks.cgroups[first].path);
     let pressure = tasks.cgroups[first].pressure;
     tasks.cgroups.push(Cgroup::new(path, Some(first), pressure));

@@ -23,7 +23,7 @@ const IMAGE: u64 = 96 << 20;
 const BAND: u64 = 4 << 20;
 
 /// Refusals of all this that the twin does not model.
-pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
+pub fn refused_memory(scenario: &Scenario) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     let mut refuse = |key: String, why: &str| refusals.push((key, why.to_owned()));
     let tiered = !scenario.tiers.is_empty();
@@ -63,7 +63,7 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
                 "the twin does not run `memory` jobs in `copies`: give each its own cgroup",
             );
         }
-        if cgroup.is_some_and(|cgroup| limit(&cgroup.files) < memory.size_bytes) {
+        if cgroup.is_some_and(|cgroup| least_limit(&cgroup.files) < memory.size_bytes) {
             refuse(
                 key("memory.size"),
                 "is more than its cgroup's memory.high or memory.max: the twin does not model memory reclaim",
@@ -81,7 +81,7 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
             );
         }
     }
-    if tiered && own(scenario) >= scenario.tiers[0].size_bytes {
+    if tiered && kernel_bytes(scenario) >= scenario.tiers[0].size_bytes {
         refuse(
             "tier[0].size".into(),
             "leaves no room beside the kernel's own memory",
@@ -103,7 +103,13 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
         let wanted: u64 = running
             .filter_map(|job| Some(job.memory.as_ref()?.size_bytes))
             .sum();
-        if tiered && wanted > scenario.host.memory_bytes.saturating_sub(own(scenario)) {
+        if tiered
+            && wanted
+                > scenario
+                    .host
+                    .memory_bytes
+                    .saturating_sub(kernel_bytes(scenario))
+        {
             refuse(
                 format!("phase[{index}].jobs"),
                 "hold more memory than the host has: the twin does not model memory reclaim",
@@ -114,7 +120,7 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
 }
 
 /// The least of `memory.high` and `memory.max`, in bytes.
-pub fn limit(files: &std::collections::BTreeMap<String, String>) -> u64 {
+pub fn least_limit(files: &std::collections::BTreeMap<String, String>) -> u64 {
     let of = |file: &str| {
         let text = files.get(file)?;
         policy::parse::bytes(text.as_bytes()).ok()
@@ -124,16 +130,20 @@ pub fn limit(files: &std::collections::BTreeMap<String, String>) -> u64 {
 }
 
 /// The kernel's own, and what the scenario calls `anonymous`.
-fn own(scenario: &Scenario) -> u64 {
+fn kernel_bytes(scenario: &Scenario) -> u64 {
     scenario.host.memory_bytes / PAGE * PER_PAGE
         + IMAGE
         + scenario.twin.anonymous_bytes.unwrap_or(0)
 }
 
 /// The host's memory before the first phase.
-pub fn memory(scenario: &Scenario, arm: Arm) -> Memory {
+pub fn build_memory(scenario: &Scenario, arm: Arm) -> Memory {
     let tier = |(index, tier): (usize, &scenario::model::Tier)| {
-        let own = if index == 0 { own(scenario) } else { 0 };
+        let own = if index == 0 {
+            kernel_bytes(scenario)
+        } else {
+            0
+        };
         let room = tier.size_bytes.saturating_sub(own) / PAGE;
         Tier {
             present: tier.size_bytes / PAGE,
@@ -180,7 +190,7 @@ pub fn memory(scenario: &Scenario, arm: Arm) -> Memory {
             };
             let headroom = |tier: &Tier| policy::tier::headroom(tier.present);
             let headroom = memory.tiers.iter().map(headroom).collect();
-            Agent::new(engine(&agent.engine), interval, settings, headroom)
+            Agent::new(engine_of(&agent.engine), interval, settings, headroom)
         });
         memory.budgeted = Some(tiers);
     }
@@ -188,7 +198,7 @@ pub fn memory(scenario: &Scenario, arm: Arm) -> Memory {
 }
 
 /// Differences that an engine can tell; `auto` is DAMON on the kernel that the twin models.
-fn engine(name: &str) -> Engine {
+fn engine_of(name: &str) -> Engine {
     Engine {
         knows_heat: !matches!(name, "move_pages"),
         lifts_hot: matches!(name, "auto" | "damon"),
@@ -197,7 +207,7 @@ fn engine(name: &str) -> Engine {
 
 /// Those of a phase that begins `now`, with its jobs' cgroups by `cgroup_of`. All end when the last
 /// has run for its duration.
-pub fn holders(
+pub fn phase_holders(
     scenario: &Scenario,
     phase: &Phase,
     now: Ns,
@@ -211,7 +221,7 @@ pub fn holders(
     let last = now + running.clone().map(delay).max().unwrap_or(0);
     let ends = last + phase.duration_ms * MS;
     running
-        .filter(|job| !super::alloc::allocates(job))
+        .filter(|job| !super::alloc::is_allocating(job))
         .filter_map(|job| {
             let memory = job.memory.as_ref()?;
             let pages = memory.size_bytes / PAGE;

@@ -22,11 +22,11 @@ pub const TICK: Ns = SECOND / HZ;
 pub const HZ_POW2: u64 = HZ.next_power_of_two();
 
 /// The tick that `now` lies in.
-pub fn ticks(now: Ns) -> Ticks {
+pub fn to_ticks(now: Ns) -> Ticks {
     now / TICK
 }
 
 /// End of a sleep of `pause` ticks that begins at `now`.
 pub fn wake_at(now: Ns, pause: Ticks) -> Ns {
-    (ticks(now) + pause + 1) * TICK
+    (to_ticks(now) + pause + 1) * TICK
 }

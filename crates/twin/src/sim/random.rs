@@ -17,11 +17,11 @@ impl Random {
     /// The next 64 bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        mix_bits(self.0)
     }
 }
 
-fn mix(mut z: u64) -> u64 {
+fn mix_bits(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -49,22 +49,22 @@ impl Shuffle {
     }
 
     /// The number in place `index` of round `round`.
-    pub fn at(&self, round: u64, index: u64) -> u64 {
+    pub fn number_at(&self, round: u64, index: u64) -> u64 {
         let mut x = index;
         loop {
-            x = self.permute(round, x);
+            x = self.permute_bits(round, x);
             if x < self.n {
                 return x;
             }
         }
     }
 
-    fn permute(&self, round: u64, x: u64) -> u64 {
+    fn permute_bits(&self, round: u64, x: u64) -> u64 {
         let mask = (1 << self.half) - 1;
         let (mut left, mut right) = (x >> self.half, x & mask);
         for step in 0..4 {
             let key = self.key ^ round.rotate_left(32) ^ step;
-            let turned = mix(right.wrapping_add(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+            let turned = mix_bits(right.wrapping_add(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
             (left, right) = (right, left ^ (turned & mask));
         }
         (left << self.half) | right
@@ -81,7 +81,7 @@ mod tests {
             let shuffle = Shuffle::new(n, 42);
             let mut seen = vec![false; n as usize];
             for index in 0..n {
-                let at = shuffle.at(0, index) as usize;
+                let at = shuffle.number_at(0, index) as usize;
                 assert!(!std::mem::replace(&mut seen[at], true), "{at} of {n} twice");
             }
         }
@@ -91,7 +91,7 @@ mod tests {
     fn rounds_and_keys_differ() {
         let order = |key, round| {
             (0..50)
-                .map(|i| Shuffle::new(50, key).at(round, i))
+                .map(|i| Shuffle::new(50, key).number_at(round, i))
                 .collect::<Vec<_>>()
         };
         assert_ne!(order(1, 0), order(2, 0));

@@ -54,15 +54,15 @@ impl Times {
     }
 
     /// As figures want it; none if there was none.
-    pub fn spread(&self) -> Option<Spread> {
+    pub fn to_spread(&self) -> Option<Spread> {
         let of = &self.latencies;
-        let number = of.total() as f64;
+        let number = of.latencies_counted() as f64;
         let mean_ns = self.sum / number;
         Some(Spread {
             p50_ns: of.per_mille(500)?,
             p90_ns: of.per_mille(900)?,
             p99_ns: of.per_mille(990)?,
-            max_ns: of.longest(),
+            max_ns: of.longest_latency(),
             mean_ns,
             sd_ns: (self.squares / number - mean_ns * mean_ns).max(0.0).sqrt(),
         })
@@ -118,7 +118,7 @@ impl Allocator {
 
 impl Tasks {
     /// Touches memory until something has to be looked at, and schedules what follows.
-    pub(super) fn allocates(&mut self, index: usize) {
+    pub(super) fn run_allocator(&mut self, index: usize) {
         let now = self.now;
         if now >= self.tasks[index].end {
             return self.task_ends(index);
@@ -127,17 +127,19 @@ impl Tasks {
             return;
         };
         let goes_on = self.finds_mapping(index, &mut alloc);
-        let taken = goes_on.then(|| self.touches(index, &mut alloc)).flatten();
+        let taken = goes_on
+            .then(|| self.touch_pages(index, &mut alloc))
+            .flatten();
         self.tasks[index].alloc = Some(alloc);
         if self.tasks[index].state == State::Scarce {
-            return self.reclaims(index);
+            return self.start_reclaim(index);
         }
         if let Some(time) = taken {
             self.task_does(index, PsiFlags::Running);
             self.tasks[index].state = State::Found;
             let cpu = self.entities[index].cpu;
             let over = self.takes_cpu(cpu, time);
-            self.schedule(over, Event::Task(index as u32));
+            self.schedule_event(over, Event::Task(index as u32));
         }
     }
 
@@ -154,13 +156,13 @@ impl Tasks {
             let until = alloc.next.min(self.tasks[index].end);
             self.task_does(index, PsiFlags::Nothing);
             self.tasks[index].state = State::Idle;
-            self.schedule(until, Event::Task(index as u32));
+            self.schedule_event(until, Event::Task(index as u32));
             return false;
         }
         let Some(node) = &mut self.node else {
             return false;
         };
-        alloc.mapping = Some(node.maps(home, alloc.maps.pages));
+        alloc.mapping = Some(node.add_mapping(home, alloc.maps.pages));
         (alloc.at, alloc.again) = (0, false);
         (alloc.began, alloc.last) = (now, now);
         // One that begins late is not made up for.
@@ -170,7 +172,7 @@ impl Tasks {
     }
 
     /// Touches pages as far as it can; the CPU time that takes, none if it does something else.
-    fn touches(&mut self, index: usize, alloc: &mut Allocator) -> Option<Ns> {
+    fn touch_pages(&mut self, index: usize, alloc: &mut Allocator) -> Option<Ns> {
         let mapping = alloc.mapping?;
         let cpu = usize::from(self.entities[index].cpu);
         let start = self.now.max(self.cpus[cpu].free_at);
@@ -178,7 +180,7 @@ impl Tasks {
         let within = (self.turn_left(index).min(TICK) / each).max(1);
         let left = (alloc.maps.pages - alloc.at).min(within);
         let count = if alloc.again {
-            let count = self.node.as_mut()?.uses(mapping, alloc.at, left);
+            let count = self.node.as_mut()?.use_pages(mapping, alloc.at, left);
             if count == 0 {
                 self.reads_back(index, alloc);
                 return None;
@@ -243,7 +245,7 @@ impl Tasks {
         let Some(swap) = &node.swap else { return };
         let (device, pages) = (
             swap.device,
-            node.swapped(mapping, alloc.at, CLUSTER.min(room)),
+            node.swapped_pages(mapping, alloc.at, CLUSTER.min(room)),
         );
         self.swaps_in(mapping, alloc.at, pages);
         let request = Request {
@@ -253,7 +255,7 @@ impl Tasks {
             hctx: 0,
             cgroup: 0,
         };
-        self.submits(device, request);
+        self.submit_request(device, request);
         self.task_does(index, PsiFlags::Iowait);
         self.tasks[index].state = State::SwappingIn;
     }
@@ -279,7 +281,7 @@ impl Tasks {
     /// Unmaps what a task has mapped, if it has.
     pub(super) fn unmaps_of(&mut self, alloc: &mut Allocator) {
         if let Some(mapping) = alloc.mapping.take() {
-            self.unmaps(mapping);
+            self.drop_mapping(mapping);
         }
     }
 }

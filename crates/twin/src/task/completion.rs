@@ -52,7 +52,7 @@ impl Tasks {
 
     /// A server commits what it has taken.
     pub fn server_commits(&mut self, device: usize) {
-        for request in self.devices[device].committed() {
+        for request in self.devices[device].take_committed() {
             self.end_bio(request);
         }
     }
@@ -67,7 +67,7 @@ impl Tasks {
 
     /// A slot of `hctx` has become free.
     fn wakes_waiters(&mut self, device: usize, hctx: u32) {
-        let (mut woken, has_slot) = self.devices[device].woken(hctx);
+        let (mut woken, has_slot) = self.devices[device].take_woken(hctx);
         woken.sort_by_key(|waiter| match waiter {
             Waiter::Flusher(wb) => self.flushers[*wb as usize].used,
             _ => 0,
@@ -88,7 +88,7 @@ impl Tasks {
                 Waiter::Request(request)
                     if races && request.is_read() && self.random.next() % READER_WINS != 0 =>
                 {
-                    self.devices[device].wait(waiter, hctx);
+                    self.devices[device].wait_for_slot(waiter, hctx);
                 }
                 Waiter::Request(request) => self.goes_in_line(device, request),
             }

@@ -21,15 +21,15 @@ const FAT_SECTOR: u64 = 512 / 4;
 impl Tasks {
     /// Number of `count` pages of a file from `at` on that a task can write to at once: none if it
     /// has to read first.
-    pub(super) fn mapped(&self, file: usize, at: u64, count: u64) -> u64 {
-        match self.files[file].cache.alike(at, at + count) {
+    pub(super) fn writable_mapped(&self, file: usize, at: u64, count: u64) -> u64 {
+        match self.files[file].cache.run_alike(at, at + count) {
             (true, cached) => cached,
             (false, _) => 0,
         }
     }
 
     /// Reads, if there is a slot; else waits for one.
-    pub(super) fn faults(&mut self, index: usize) {
+    pub(super) fn fault_page(&mut self, index: usize) {
         let task = &self.tasks[index];
         let (file, wb, cpu, at) = (
             task.file,
@@ -38,9 +38,9 @@ impl Tasks {
             task.op_at,
         );
         let device = self.wbs[wb].device;
-        let hctx = self.devices[device].hctx(wb, cpu);
+        let hctx = self.devices[device].hctx_of(wb, cpu);
         if !self.devices[device].has_room(hctx) {
-            self.devices[device].wait(Waiter::Task(index as u32), hctx);
+            self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
             self.task_does(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Faulting;
             self.tasks[index].is_cold = true;
@@ -48,15 +48,15 @@ impl Tasks {
         }
         if let Some(end) = &mut self.files[file].fat {
             *end = at + FAT_SECTOR;
-            return self.stretch(index);
+            return self.write_stretch(index);
         }
         let left = self.files[file].cache.size() - at;
-        let (chargeable, _) = self.chargeable(file);
+        let (chargeable, _) = self.chargeable_pages(file);
         let pages = AHEAD.min(left).min(self.zone.at_once()).min(chargeable);
         if pages == 0 {
-            return self.reclaims(index);
+            return self.start_reclaim(index);
         }
-        self.caches(file, at, pages);
-        self.stretch(index);
+        self.cache_pages(file, at, pages);
+        self.write_stretch(index);
     }
 }

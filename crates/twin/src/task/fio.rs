@@ -58,7 +58,7 @@ pub struct Work {
 
 impl Work {
     /// Of a job that maps memory.
-    pub fn maps(maps: Maps) -> Work {
+    pub fn for_maps(maps: Maps) -> Work {
         Work {
             reads: false,
             random: false,
@@ -115,14 +115,14 @@ pub type Refusal = (String, String);
 ///
 /// # Errors
 /// Every option the twin does not model, and every value it cannot read.
-pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
+pub fn parse_job(job: &Job) -> Result<Work, Vec<Refusal>> {
     let mut reader = Reader {
         job,
         refusals: Vec::new(),
     };
     let rw = reader
-        .text("rw")
-        .or(reader.text("readwrite"))
+        .option_text("rw")
+        .or(reader.option_text("readwrite"))
         .unwrap_or_default();
     let (reads, random) = match rw {
         "write" => (false, false),
@@ -130,23 +130,23 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
         "read" => (true, false),
         "randread" => (true, true),
         other => {
-            reader.refuse(
+            reader.refuse_option(
                 "rw",
                 format!("the twin models read, write, randread and randwrite, not `{other}`"),
             );
             (false, false)
         }
     };
-    if reads && reader.text("invalidate") == Some("0") {
-        reader.refuse(
+    if reads && reader.option_text("invalidate") == Some("0") {
+        reader.refuse_option(
             "invalidate",
             "the twin's readers find nothing in the cache: invalidate=1 only".into(),
         );
     }
-    let engine = reader.text("ioengine").unwrap_or("psync");
+    let engine = reader.option_text("ioengine").unwrap_or("psync");
     let is_null = engine == "null";
     if !["psync", "sync", "pvsync", "pvsync2", "mmap", "null"].contains(&engine) {
-        reader.refuse(
+        reader.refuse_option(
             "ioengine",
             format!("the twin models psync, sync, pvsync, pvsync2, mmap and null, not `{engine}`"),
         );
@@ -154,7 +154,10 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
     if is_null {
         reader.must_hold(reads);
     }
-    let depth = reader.number("iodepth").filter(|_| is_null).unwrap_or(1);
+    let depth = reader
+        .read_number("iodepth")
+        .filter(|_| is_null)
+        .unwrap_or(1);
     for (option, only) in [
         ("direct", "0"),
         ("iodepth", "1"),
@@ -162,28 +165,37 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
         ("loops", "1"),
     ] {
         let is_taken = option == "iodepth" && is_null;
-        if !is_taken && reader.text(option).is_some_and(|value| value != only) {
-            reader.refuse(option, format!("the twin models {option}={only} only"));
+        if !is_taken
+            && reader
+                .option_text(option)
+                .is_some_and(|value| value != only)
+        {
+            reader.refuse_option(option, format!("the twin models {option}={only} only"));
         }
     }
     let op = reader
-        .size("bs")
-        .or(reader.size("blocksize"))
+        .read_size("bs")
+        .or(reader.read_size("blocksize"))
         .unwrap_or(PAGE);
     if op == 0 || op % PAGE != 0 {
-        reader.refuse("bs", "the twin counts whole pages: a multiple of 4k".into());
+        reader.refuse_option("bs", "the twin counts whole pages: a multiple of 4k".into());
     }
-    let size = reader.size("size").or(reader.size("filesize")).unwrap_or(0);
+    let size = reader
+        .read_size("size")
+        .or(reader.read_size("filesize"))
+        .unwrap_or(0);
     let (op_pages, ops) = ((op / PAGE).max(1), size / op.max(PAGE));
     if ops == 0 {
-        reader.refuse("size", "is less than one operation: at least `bs`".into());
+        reader.refuse_option("size", "is less than one operation: at least `bs`".into());
     }
-    let think = reader.time("thinktime", MS / 1000).filter(|ns| *ns > 0);
-    let blocks = reader.number("thinktime_blocks").unwrap_or(1);
+    let think = reader
+        .read_time("thinktime", MS / 1000)
+        .filter(|ns| *ns > 0);
+    let blocks = reader.read_number("thinktime_blocks").unwrap_or(1);
     let sync = [("fsync", true), ("fdatasync", false)]
         .into_iter()
         .find_map(|(option, commits)| {
-            let every = reader.number(option).filter(|every| *every > 0)?;
+            let every = reader.read_number(option).filter(|every| *every > 0)?;
             Some(Sync { every, commits })
         })
         .filter(|_| !reads);
@@ -192,25 +204,29 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
         random,
         op_pages,
         ops: ops.max(1),
-        rate: reader.size("rate").filter(|rate| *rate > 0),
-        processes: reader.number("numjobs").unwrap_or(1).clamp(1, 1_000_000) as u32,
-        runtime: reader.time("runtime", SECOND),
-        ramp: reader.time("ramp_time", SECOND).unwrap_or(0),
+        rate: reader.read_size("rate").filter(|rate| *rate > 0),
+        processes: reader
+            .read_number("numjobs")
+            .unwrap_or(1)
+            .clamp(1, 1_000_000) as u32,
+        runtime: reader.read_time("runtime", SECOND),
+        ramp: reader.read_time("ramp_time", SECOND).unwrap_or(0),
         think: think.map(|ns| (ns, blocks.max(1))),
-        unlink: reader.number("unlink") == Some(1),
+        unlink: reader.read_number("unlink") == Some(1),
         sync,
         maps: !reads && engine == "mmap",
-        forgets: !reads && !is_null && reader.text("invalidate") != Some("0"),
-        grows: reader.text("overwrite") == Some("0") && reader.text("fallocate") == Some("none"),
+        forgets: !reads && !is_null && reader.option_text("invalidate") != Some("0"),
+        grows: reader.option_text("overwrite") == Some("0")
+            && reader.option_text("fallocate") == Some("none"),
         holds: if is_null {
             op_pages.saturating_mul(depth)
         } else {
             0
         },
-        network: reader.received(op, reads),
+        network: reader.read_network(op, reads),
         maps_memory: None,
     };
-    reader.unknown();
+    reader.refuse_unknown();
     if reader.refusals.is_empty() {
         Ok(work)
     } else {
@@ -224,24 +240,24 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn text(&self, option: &str) -> Option<&'a str> {
+    fn option_text(&self, option: &str) -> Option<&'a str> {
         self.job.fio.get(option).map(String::as_str)
     }
 
-    fn received(&mut self, op: u64, reads: bool) -> Option<Received> {
+    fn read_network(&mut self, op: u64, reads: bool) -> Option<Received> {
         let network = self.job.network?;
         let time = |bytes: u64| {
             let time = u128::from(bytes) * u128::from(SECOND) / u128::from(network.bandwidth);
             Ns::try_from(time).unwrap_or(Ns::MAX / 4)
         };
         if reads {
-            self.refuse(
+            self.refuse_option(
                 "rw",
                 "a job with `network` writes what it receives: rw=write or randwrite".into(),
             );
         }
         if network.buffer_bytes < op {
-            self.refuse(
+            self.refuse_option(
                 "bs",
                 "is more than the network's `buffer`: at most its size".into(),
             );
@@ -256,40 +272,40 @@ impl<'a> Reader<'a> {
     /// else.
     fn must_hold(&mut self, reads: bool) {
         if reads {
-            self.refuse("rw", "with ioengine=null the twin models writers only: fio fills their buffers, which takes memory".into());
+            self.refuse_option("rw", "with ioengine=null the twin models writers only: fio fills their buffers, which takes memory".into());
         }
         for option in ["fsync", "fdatasync", "unlink"] {
-            if self.number(option).is_some_and(|number| number > 0) {
-                self.refuse(option, "there is no file with ioengine=null: 0 only".into());
+            if self.read_number(option).is_some_and(|number| number > 0) {
+                self.refuse_option(option, "there is no file with ioengine=null: 0 only".into());
             }
         }
         if self.job.network.is_some() {
-            self.refuse(
+            self.refuse_option(
                 "ioengine",
                 "a job with `network` writes to a file: not ioengine=null".into(),
             );
         }
     }
 
-    fn refuse(&mut self, option: &str, why: String) {
+    fn refuse_option(&mut self, option: &str, why: String) {
         self.refusals.push((option.into(), why));
     }
 
-    fn number(&mut self, option: &str) -> Option<u64> {
-        let text = self.text(option)?;
+    fn read_number(&mut self, option: &str) -> Option<u64> {
+        let text = self.option_text(option)?;
         let number = text.parse().ok();
         if number.is_none() {
-            self.refuse(option, format!("`{text}` is not a whole number"));
+            self.refuse_option(option, format!("`{text}` is not a whole number"));
         }
         number
     }
 
     /// fio's `k`, `m`, `g`, `t`, powers of 1024.
-    fn size(&mut self, option: &str) -> Option<u64> {
-        let text = self.text(option)?;
+    fn read_size(&mut self, option: &str) -> Option<u64> {
+        let text = self.option_text(option)?;
         let size = config::units::size(text).ok();
         if size.is_none() {
-            self.refuse(
+            self.refuse_option(
                 option,
                 format!("the twin reads one size with k, m, g or t, not `{text}`"),
             );
@@ -298,8 +314,8 @@ impl<'a> Reader<'a> {
     }
 
     /// A time; a bare number counts `unit`s.
-    fn time(&mut self, option: &str, unit: Ns) -> Option<Ns> {
-        let text = self.text(option)?;
+    fn read_time(&mut self, option: &str, unit: Ns) -> Option<Ns> {
+        let text = self.option_text(option)?;
         let time = match text.parse::<u64>() {
             Ok(number) => number
                 .checked_mul(unit)
@@ -307,7 +323,7 @@ impl<'a> Reader<'a> {
             Err(_) => config::units::nanoseconds(text).ok(),
         };
         if time.is_none() {
-            self.refuse(
+            self.refuse_option(
                 option,
                 format!("`{text}` is not a time, as in `500ms` or `12s`"),
             );
@@ -315,7 +331,7 @@ impl<'a> Reader<'a> {
         time
     }
 
-    fn unknown(&mut self) {
+    fn refuse_unknown(&mut self) {
         const READ: &[&str] = &[
             "rw",
             "readwrite",
@@ -375,7 +391,7 @@ mod tests {
 
     #[test]
     fn fios_units() {
-        let work = work(&job(&[
+        let work = parse_job(&job(&[
             ("rw", "write"),
             ("bs", "16k"),
             ("size", "32M"),
@@ -395,7 +411,7 @@ mod tests {
     fn readers_and_who_syncs() {
         let of = |options: &[(&str, &str)]| {
             let options = [&[("size", "1M")], options].concat();
-            work(&job(&options))
+            parse_job(&job(&options))
         };
         let reader = of(&[("rw", "randread"), ("fsync", "1")]).expect("a job");
         assert!(reader.reads && reader.random && reader.sync.is_none());
@@ -419,7 +435,7 @@ mod tests {
                 options,
             ]
             .concat();
-            work(&job(&options))
+            parse_job(&job(&options))
         };
         let held = of(&[("rw", "write"), ("iodepth", "3")])
             .expect("a job")
@@ -432,7 +448,7 @@ mod tests {
 
     #[test]
     fn what_is_not_modelled_is_named() {
-        let refusals = work(&job(&[
+        let refusals = parse_job(&job(&[
             ("rw", "randrw"),
             ("size", "1M"),
             ("sync", "1"),

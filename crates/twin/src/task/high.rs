@@ -15,7 +15,7 @@ use crate::sim::clock::{HZ, Ticks, wake_at};
 const BATCH: u64 = 64;
 
 /// Ticks of sleep for `pages` charged to what may hold `high` and holds `usage`.
-fn delay(usage: u64, high: u64, pages: u64) -> Ticks {
+fn high_delay(usage: u64, high: u64, pages: u64) -> Ticks {
     let over = (u128::from(usage.saturating_sub(high)) << 20) / u128::from(high.max(1));
     let ticks = (over * over * u128::from(HZ)) >> 34;
     let ticks = (ticks * u128::from(pages) / u128::from(BATCH)).min(u128::from(2 * HZ)) as Ticks;
@@ -34,7 +34,11 @@ impl Tasks {
         let mut ticks = 0;
         while let Some(parent) = self.cgroups[at].parent {
             let cgroup = &self.cgroups[at];
-            ticks = ticks.max(delay(cgroup.file + cgroup.anonymous, cgroup.high, pages));
+            ticks = ticks.max(high_delay(
+                cgroup.file + cgroup.anonymous,
+                cgroup.high,
+                pages,
+            ));
             at = parent;
         }
         if ticks == 0 {
@@ -56,12 +60,12 @@ mod tests {
     #[test]
     fn worked_example() {
         let high = 6144;
-        assert_eq!(delay(high, high, 64), 0);
-        assert_eq!(delay(high + high / 20, high, 64), 39);
-        assert_eq!(delay(high + high * 12 / 100, high, 64), 230);
-        assert_eq!(delay(2 * high, high, 64), 2 * HZ);
+        assert_eq!(high_delay(high, high, 64), 0);
+        assert_eq!(high_delay(high + high / 20, high, 64), 39);
+        assert_eq!(high_delay(high + high * 12 / 100, high, 64), 230);
+        assert_eq!(high_delay(2 * high, high, 64), 2 * HZ);
         // A hundredth is let off.
-        assert_eq!(delay(high + high / 100, high, 64), 0);
-        assert_eq!(delay(u64::MAX, u64::MAX, 64), 0, "no limit");
+        assert_eq!(high_delay(high + high / 100, high, 64), 0);
+        assert_eq!(high_delay(u64::MAX, u64::MAX, 64), 0, "no limit");
     }
 }

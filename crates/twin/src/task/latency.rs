@@ -20,7 +20,7 @@ impl Latencies {
     /// `count` operations took `ns` each.
     #[inline]
     pub fn add(&mut self, ns: Ns, count: u64) {
-        let bucket = bucket(ns);
+        let bucket = bucket_of(ns);
         if self.counts.len() <= bucket {
             self.counts.resize(bucket + 1, 0);
         }
@@ -30,12 +30,12 @@ impl Latencies {
     }
 
     /// Number of latencies counted.
-    pub fn total(&self) -> u64 {
+    pub fn latencies_counted(&self) -> u64 {
         self.total
     }
 
     /// The longest latency counted.
-    pub fn longest(&self) -> Ns {
+    pub fn longest_latency(&self) -> Ns {
         self.longest
     }
 
@@ -48,11 +48,11 @@ impl Latencies {
             seen += count;
             seen >= wanted
         });
-        found.map(|bucket| middle(bucket).min(self.longest))
+        found.map(|bucket| bucket_middle(bucket).min(self.longest))
     }
 }
 
-fn bucket(ns: Ns) -> usize {
+fn bucket_of(ns: Ns) -> usize {
     let magnitude = 64 - ns.leading_zeros();
     if magnitude <= BITS + 1 {
         return ns as usize;
@@ -61,7 +61,7 @@ fn bucket(ns: Ns) -> usize {
     ((shift as usize + 1) * BUCKETS) + ((ns >> shift) as usize & (BUCKETS - 1))
 }
 
-fn middle(bucket: usize) -> Ns {
+fn bucket_middle(bucket: usize) -> Ns {
     if bucket < 2 * BUCKETS {
         return bucket as Ns;
     }
@@ -82,7 +82,7 @@ mod tests {
             (208_000_000, 208_666_624),
             (3_729_563, 3_719_168),
         ] {
-            let middle = middle(bucket(ns));
+            let middle = bucket_middle(bucket_of(ns));
             assert!(middle.abs_diff(ns) * 128 <= ns, "{ns}: {middle}");
             assert!(
                 middle.abs_diff(named) * 64 <= ns,
@@ -99,7 +99,10 @@ mod tests {
         latencies.add(1_000_000, 2);
         assert_eq!(latencies.per_mille(500), Some(100));
         assert!(latencies.per_mille(990).is_some_and(|ns| ns > 900_000));
-        assert_eq!((latencies.total(), latencies.longest()), (100, 1_000_000));
+        assert_eq!(
+            (latencies.latencies_counted(), latencies.longest_latency()),
+            (100, 1_000_000)
+        );
         let mut alike = Latencies::default();
         alike.add(39_100, 100);
         assert_eq!(

@@ -10,10 +10,10 @@ use crate::task::fio::Work;
 
 impl Task {
     /// The first page of an operation, by how many came before.
-    pub(super) fn place(&self, work: &Work, ops: u64) -> u64 {
+    pub(super) fn first_page_of(&self, work: &Work, ops: u64) -> u64 {
         let (round, place) = (ops / work.ops, ops % work.ops);
         let order = self.order.as_ref();
-        order.map_or(place, |order| order.at(round, place)) * work.op_pages
+        order.map_or(place, |order| order.number_at(round, place)) * work.op_pages
     }
 }
 
@@ -21,7 +21,8 @@ impl Tasks {
     pub(super) fn operation_begins(&mut self, index: usize, at: Ns) {
         let task = &mut self.tasks[index];
         let work = &self.jobs[task.job].work;
-        (task.op_left, task.op_at, task.op_began) = (work.op_pages, task.place(work, task.ops), at);
+        (task.op_left, task.op_at, task.op_began) =
+            (work.op_pages, task.first_page_of(work, task.ops), at);
         if let Some(network) = work.network {
             let full = at.saturating_sub(network.fills);
             task.received_from = task.received_from.max(full) + network.operation;
@@ -45,7 +46,12 @@ impl Tasks {
     /// Operations, the first of which has begun, that wait for nothing but a CPU and take so much
     /// of it each: as many as there are until a tick is over or something has to be looked at.
     /// Schedules what follows.
-    pub(super) fn operates(&mut self, index: usize, each: Ns, has_next: impl Fn(&Tasks) -> bool) {
+    pub(super) fn schedule_operation(
+        &mut self,
+        index: usize,
+        each: Ns,
+        has_next: impl Fn(&Tasks) -> bool,
+    ) {
         self.task_does(index, PsiFlags::Running);
         let cpu = self.entities[index].cpu;
         let start = self.now.max(self.cpus[usize::from(cpu)].free_at);
@@ -67,7 +73,7 @@ impl Tasks {
         }
         self.tasks[index].state = State::Writing(false);
         let over = self.takes_cpu(cpu, time);
-        self.schedule(over, Event::Task(index as u32));
+        self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// Time at which the next operation may begin, if not now.

@@ -11,7 +11,7 @@ use policy::names::STEP_MS;
 
 impl Tasks {
     /// Enters the throttle.
-    pub(super) fn passes(&mut self, index: usize) -> Passed {
+    pub(super) fn enter_throttle(&mut self, index: usize) -> Passed {
         let task = &mut self.tasks[index];
         task.pass_began = self.writeback.now;
         task.pauses = 0;
@@ -71,7 +71,7 @@ impl Tasks {
     pub(super) fn begins_to_wait(&mut self, index: usize) -> Passed {
         let now = self.now;
         let dirtier = &mut self.tasks[index].dirtier;
-        if !dirtier.owes() {
+        if !dirtier.has_owed_pace() {
             return Passed::Go;
         }
         self.writeback.weir_charges_rest(dirtier);

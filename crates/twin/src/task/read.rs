@@ -11,7 +11,7 @@
 //! 28..60; at 28, 60..124; and from there 64 more each 64 pages.
 
 use super::{State, Tasks};
-use crate::blk::{Request, What, sector};
+use crate::blk::{Request, What, sector_of};
 use crate::mm::xarray::Pages;
 use crate::sched::psi::PsiFlags;
 use std::collections::VecDeque;
@@ -56,12 +56,12 @@ impl Reader {
     }
 
     /// `true` if `count` pages from `at` on are all there.
-    fn has(&self, at: u64, count: u64) -> bool {
+    fn has_pages(&self, at: u64, count: u64) -> bool {
         self.here.first_clear(at) >= at + count
     }
 
     /// Pages to ask for as `count` pages from `at` on are wanted: the first and how many.
-    fn wants(&mut self, at: u64, count: u64, in_order: bool) -> Option<(u64, u64)> {
+    fn pages_to_ask(&mut self, at: u64, count: u64, in_order: bool) -> Option<(u64, u64)> {
         let end = at + count;
         let first = self.asked.first_clear(at);
         if !in_order {
@@ -95,14 +95,14 @@ impl Reader {
 
 impl Tasks {
     /// Reads until it has to wait or something has to be looked at, and schedules what follows.
-    pub(super) fn reads(&mut self, index: usize) {
+    pub(super) fn run_reader(&mut self, index: usize) {
         if self.tasks[index].op_left == 0 {
             self.operation_begins(index, self.now);
         }
         if self.zone.at_once() == 0 {
-            return self.reclaims(index);
+            return self.start_reclaim(index);
         }
-        if !self.asks(index) {
+        if !self.ask_ahead(index) {
             self.task_does(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Reading;
             self.tasks[index].is_cold = true;
@@ -113,13 +113,13 @@ impl Tasks {
         let taken = std::mem::take(&mut reader.taken);
         let take = self.machine.page.saturating_sub(self.machine.read);
         let each = self.machine.call + self.tasks[index].op_left * self.machine.read + taken * take;
-        self.operates(index, each, |tasks| {
+        self.schedule_operation(index, each, |tasks| {
             taken * take == 0 && tasks.has_next(index)
         });
     }
 
     /// Asks for what the operation needs, and more ahead; true if all it needs is there.
-    fn asks(&mut self, index: usize) -> bool {
+    fn ask_ahead(&mut self, index: usize) -> bool {
         let task = &mut self.tasks[index];
         let work = &self.jobs[task.job].work;
         let (at, count, in_order) = (task.op_at, task.op_left, !work.random);
@@ -129,17 +129,17 @@ impl Tasks {
         if reader.round != round {
             **reader = Reader::new(reader.size);
             reader.round = round;
-            self.uncaches(file);
+            self.drop_cache(file);
         }
         let device = self.wbs[wb].device;
         let cpu = self.entities[index].cpu;
-        let hctx = self.devices[device].hctx(wb, cpu);
+        let hctx = self.devices[device].hctx_of(wb, cpu);
         let cgroup = self.wbs[wb].cgroup as u32;
         let largest = self.devices[device].largest;
         let reader = self.tasks[index].reader.as_mut().expect("a reader");
         let mut parts = Vec::new();
         // What it needs may be followed by what is to be read ahead.
-        while let Some((start, pages)) = reader.wants(at, count, in_order) {
+        while let Some((start, pages)) = reader.pages_to_ask(at, count, in_order) {
             reader.asked.set(start, pages, u64::MAX);
             reader.taken += pages;
             let end = start + pages;
@@ -151,14 +151,14 @@ impl Tasks {
             let request = Request {
                 what: What::Read(index as u32),
                 pages: pages as u32,
-                sector: sector(file, from),
+                sector: sector_of(file, from),
                 hctx,
                 cgroup,
             };
-            self.submits(device, request);
+            self.submit_request(device, request);
         }
         let reader = self.tasks[index].reader.as_ref().expect("a reader");
-        reader.has(at, count)
+        reader.has_pages(at, count)
     }
 
     /// `true` if the next operation of the same round finds all it needs, and nothing has to be
@@ -170,8 +170,8 @@ impl Tasks {
         if next % work.ops == 0 {
             return false;
         }
-        let at = task.place(work, next);
-        !(at..at + work.op_pages).contains(&reader.mark) && reader.has(at, work.op_pages)
+        let at = task.first_page_of(work, next);
+        !(at..at + work.op_pages).contains(&reader.mark) && reader.has_pages(at, work.op_pages)
     }
 
     /// A request of a reader is complete, or has `failed`: then fio stops.
@@ -185,13 +185,13 @@ impl Tasks {
         reader.here.set(start, count, u64::MAX);
         // Once it has been woken, it may be in line for a CPU while more is read.
         let sleeps = waits && task.state == State::Reading;
-        let goes_on = sleeps && reader.has(task.op_at, task.op_left);
+        let goes_on = sleeps && reader.has_pages(task.op_at, task.op_left);
         let file = task.file;
         if task.state != State::Over {
             if failed {
                 return self.task_ends(index);
             }
-            self.caches(file, start, count);
+            self.cache_pages(file, start, count);
         }
         if goes_on {
             self.task_goes_on(index);
@@ -208,7 +208,7 @@ mod tests {
         let mut reader = Reader::new(1_000);
         let mut asked = Vec::new();
         for page in 0..90 {
-            while let Some((start, count)) = reader.wants(page, 1, true) {
+            while let Some((start, count)) = reader.pages_to_ask(page, 1, true) {
                 reader.asked.set(start, count, u64::MAX);
                 asked.push((page, start, start + count));
             }
@@ -229,11 +229,11 @@ mod tests {
     #[test]
     fn at_random_only_what_is_needed_is_asked_for() {
         let mut reader = Reader::new(1_000);
-        assert_eq!(reader.wants(500, 4, false), Some((500, 4)));
+        assert_eq!(reader.pages_to_ask(500, 4, false), Some((500, 4)));
         reader.asked.set(500, 4, u64::MAX);
-        assert_eq!(reader.wants(500, 4, false), None);
-        assert!(!reader.has(500, 4), "it is on its way");
+        assert_eq!(reader.pages_to_ask(500, 4, false), None);
+        assert!(!reader.has_pages(500, 4), "it is on its way");
         reader.here.set(500, 4, u64::MAX);
-        assert!(reader.has(500, 4));
+        assert!(reader.has_pages(500, 4));
     }
 }

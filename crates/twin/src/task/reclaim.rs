@@ -44,17 +44,17 @@ impl Tasks {
             .min(plenty.max(SWAP_CLUSTER_MAX))
             .min(self.zone.at_once());
         if pages == 0 {
-            return self.reclaims(index);
+            return self.start_reclaim(index);
         }
         self.task_does(index, PsiFlags::Running);
         let task = &mut self.tasks[index];
         task.held += pages;
         task.state = State::Idle;
         let cgroup = task.home;
-        self.holds(cgroup, pages);
+        self.charge_anonymous(cgroup, pages);
         let (cpu, time) = (self.entities[index].cpu, pages * self.machine.page);
         let over = self.takes_cpu(cpu, time);
-        self.schedule(over, Event::Task(index as u32));
+        self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// Lets go of it.
@@ -66,22 +66,22 @@ impl Tasks {
 
     /// Number of `count` pages of a file from `at` on that it can write to without looking for
     /// memory first, after `taken` others.
-    pub(super) fn writable(&self, file: usize, at: u64, count: u64, taken: u64) -> u64 {
+    pub(super) fn writable_pages(&self, file: usize, at: u64, count: u64, taken: u64) -> u64 {
         // What was taken is dirty, and no more chargeable, already.
         let at_once = self.zone.at_once().saturating_sub(taken);
-        let at_once = at_once.min(self.chargeable(file).0);
+        let at_once = at_once.min(self.chargeable_pages(file).0);
         if count <= at_once {
             return count;
         }
-        match self.files[file].cache.alike(at, at + count) {
+        match self.files[file].cache.run_alike(at, at + count) {
             (true, cached) => cached,
             (false, absent) => absent.min(at_once),
         }
     }
 
     /// Looks for clean pages, unless there are free ones by now.
-    pub(super) fn reclaims(&mut self, index: usize) {
-        let (chargeable, limited) = self.chargeable(self.tasks[index].file);
+    pub(super) fn start_reclaim(&mut self, index: usize) {
+        let (chargeable, limited) = self.chargeable_pages(self.tasks[index].file);
         if chargeable == 0 {
             return self.reclaims_memcg(index, limited);
         }
@@ -93,7 +93,7 @@ impl Tasks {
         if self.node.is_some() {
             return self.reclaims_pages(index);
         }
-        let look = self.reclaim(SWAP_CLUSTER_MAX);
+        let look = self.find_clean_pages(SWAP_CLUSTER_MAX);
         self.zone.reclaimed.stalls += 1;
         self.zone.reclaimed.pgscan_direct += look.scanned;
         self.task_does(index, PsiFlags::MemstallRunning);
@@ -113,10 +113,10 @@ impl Tasks {
             task.state = State::Short;
             if task.vain > MAX_RECLAIM_RETRIES {
                 task.vain = 0;
-                self.kills();
+                self.kill_largest();
             }
         }
-        self.schedule(over, Event::Task(index as u32));
+        self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// Looks for a clean page in the cgroup whose `memory.max` is reached: there is none now, but what
@@ -142,7 +142,7 @@ impl Tasks {
         let cpu = self.entities[index].cpu;
         let time = self.machine.call + scanned * self.machine.scan;
         let over = self.takes_cpu(cpu, time);
-        self.schedule(over, Event::Task(index as u32));
+        self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// Kills the first job that runs in a cgroup or below it: all of its processes there, as a fio
@@ -186,7 +186,7 @@ impl Tasks {
     fn reclaims_pages(&mut self, index: usize) {
         let task = &mut self.tasks[index];
         task.naps += 1;
-        task.reclaimer = Some(Box::new(Reclaimer::task(task.naps)));
+        task.reclaimer = Some(Box::new(Reclaimer::for_task(task.naps)));
         task.is_cold = true;
         task.state = State::Reclaiming;
         self.zone.reclaimed.stalls += 1;
@@ -198,7 +198,7 @@ impl Tasks {
     pub(super) fn reclaim_goes_on(&mut self, index: usize) {
         let Some(mut by) = self.tasks[index].reclaimer.take() else {
             self.tasks[index].state = State::Scarce;
-            return self.reclaims(index);
+            return self.start_reclaim(index);
         };
         let cpu = self.entities[index].cpu;
         match self.reclaim_step(&mut by, cpu) {
@@ -208,16 +208,16 @@ impl Tasks {
                 self.counts_reclaim(time);
                 let cpu = self.entities[index].cpu;
                 let over = self.takes_cpu(cpu, time);
-                self.schedule(over, Event::Task(index as u32));
+                self.schedule_event(over, Event::Task(index as u32));
             }
             Step::Sleeps(nap) => {
                 let task = &mut self.tasks[index];
                 task.naps += 1;
                 by.number = task.naps;
-                self.naps(index, &mut by, nap);
+                self.sleep_in_reclaim(index, &mut by, nap);
             }
             Step::Waits(device, hctx) => {
-                self.devices[device].wait(Waiter::Task(index as u32), hctx);
+                self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
                 self.task_does(index, PsiFlags::Memstall);
                 self.tasks[index].state = State::SwappingOut;
             }
@@ -226,8 +226,8 @@ impl Tasks {
     }
 
     /// Sleeps in reclaim.
-    fn naps(&mut self, index: usize, by: &mut Reclaimer, nap: Nap) {
-        by.nap = Some((nap, self.tick()));
+    fn sleep_in_reclaim(&mut self, index: usize, by: &mut Reclaimer, nap: Nap) {
+        by.nap = Some((nap, self.current_tick()));
         self.reclaim_sleeps(index as u32, by.number, nap);
         self.task_does(index, PsiFlags::Memstall);
         let at = wake_at(self.now, nap.0);
@@ -239,7 +239,7 @@ impl Tasks {
         if who == KSWAPD {
             return self.kswapd_wakes(number);
         }
-        let now = self.tick();
+        let now = self.current_tick();
         let by = self.tasks[who as usize].reclaimer.as_mut();
         let nap = by
             .filter(|by| by.number == number)
@@ -259,7 +259,7 @@ impl Tasks {
             self.zone.may_hope();
         } else if vain > MAX_RECLAIM_RETRIES {
             self.tasks[index].vain = 0;
-            self.kills();
+            self.kill_largest();
             if self.tasks[index].state == State::Over {
                 return;
             }
@@ -267,8 +267,8 @@ impl Tasks {
             let task = &mut self.tasks[index];
             task.naps += 1;
             // Through once more when it wakes, if it has to.
-            let mut by = Box::new(Reclaimer::task(task.naps));
-            self.naps(index, &mut by, nap);
+            let mut by = Box::new(Reclaimer::for_task(task.naps));
+            self.sleep_in_reclaim(index, &mut by, nap);
             self.tasks[index].reclaimer = Some(by);
             return;
         }
@@ -286,11 +286,11 @@ impl Tasks {
     /// An operation of the null engine: nothing but the call.
     pub(super) fn does_nothing(&mut self, index: usize) {
         self.operation_begins(index, self.now);
-        self.operates(index, self.machine.call.max(1), |_| true);
+        self.schedule_operation(index, self.machine.call.max(1), |_| true);
     }
 
     /// Kills the task that holds most, if one holds memory.
-    fn kills(&mut self) {
+    fn kill_largest(&mut self) {
         let tasks = self.tasks.iter().enumerate();
         let holds = |task: &Task| task.held + self.mapped_by(task);
         let most = tasks.max_by_key(|(index, task)| (holds(task), std::cmp::Reverse(*index)));

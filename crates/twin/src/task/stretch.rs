@@ -24,7 +24,7 @@ const COSTLY: u64 = 8;
 
 impl Tasks {
     /// Writes until something has to be looked at, and schedules what follows.
-    pub(super) fn stretch(&mut self, index: usize) {
+    pub(super) fn write_stretch(&mut self, index: usize) {
         self.task_does(index, PsiFlags::Running);
         let cpu = usize::from(self.entities[index].cpu);
         let (call, page) = (self.machine.call, self.machine.page);
@@ -54,7 +54,7 @@ impl Tasks {
             let allowed = self.allowed_now(index, cpu);
             let task = &self.tasks[index];
             folio = match large_folios {
-                true => self.files[file].folio(task.op_at, task.op_left),
+                true => self.files[file].folio_pages_at(task.op_at, task.op_left),
                 false => 1,
             };
             let within = ((most.saturating_sub(time)) / page.max(1)).max(1);
@@ -64,12 +64,12 @@ impl Tasks {
                 enough => (task.op_left.min(within), enough),
             };
             let at = task.op_at;
-            let count = self.writable(file, at, count, pages);
+            let count = self.writable_pages(file, at, count, pages);
             if count == 0 {
                 break State::Scarce;
             }
             let count = match (maps, self.files[file].fat) {
-                (true, _) => self.mapped(file, at, count),
+                (true, _) => self.writable_mapped(file, at, count),
                 (false, Some(end)) => count.min(end.saturating_sub(at)),
                 (false, None) => count,
             };
@@ -87,11 +87,11 @@ impl Tasks {
                 self.files[file].folio_pages = folio;
             }
             if fresh > 0 {
-                self.dirtied(file, fresh);
+                self.account_dirtied(file, fresh);
             }
             self.cpus[cpu].bdp_ratelimits += fresh;
             if pages > 0 && at != first + pages {
-                charged += self.caches(file, first, pages);
+                charged += self.cache_pages(file, first, pages);
                 pages = 0;
             }
             if pages == 0 {
@@ -104,11 +104,11 @@ impl Tasks {
             task.op_left -= went;
             task.op_at += went;
             if fresh >= allowed {
-                self.answers(index, cpu);
+                self.answer_reader(index, cpu);
                 break State::Writing(true);
             }
             let is_over = self.tasks[index].op_left == 0;
-            let owes = self.tasks[index].dirtier.owes();
+            let owes = self.tasks[index].dirtier.has_owed_pace();
             if time >= most || (is_over && (owes || !(runs_on && self.stays_in_round(index)))) {
                 break State::Writing(false);
             }
@@ -121,10 +121,10 @@ impl Tasks {
             }
         };
         let cached = self.files[file].cached;
-        self.tasks[index].charged += charged + self.caches(file, first, pages);
+        self.tasks[index].charged += charged + self.cache_pages(file, first, pages);
         if folio <= COSTLY {
             let pages = self.files[file].cached.saturating_sub(cached);
-            time += self.refills(cpu, pages) / folio;
+            time += self.refill_cost(cpu, pages) / folio;
         }
         self.tasks[index].state = next;
         let over = self.takes_cpu(cpu as u16, time);
@@ -133,11 +133,11 @@ impl Tasks {
             let wb = self.files[file].wb as usize;
             self.wbs[wb].copied = (pages, over);
         }
-        self.schedule(over, Event::Task(index as u32));
+        self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// CPU time of filling the CPU's own list of free pages again, of which `pages` were taken.
-    fn refills(&mut self, cpu: usize, pages: u64) -> Ns {
+    fn refill_cost(&mut self, cpu: usize, pages: u64) -> Ns {
         let refill = self.machine.refill;
         let taken = &mut self.cpus[cpu].pcp_taken;
         *taken += pages;
@@ -163,7 +163,7 @@ impl Tasks {
 
     /// Before a pass: the CPU's count begins anew, and the task answers for those who have ended
     /// there.
-    fn answers(&mut self, index: usize, cpu: usize) {
+    fn answer_reader(&mut self, index: usize, cpu: usize) {
         let cpu = &mut self.writeback.cpus[cpu];
         let task = &mut self.tasks[index].dirtier;
         cpu.bdp_ratelimits = 0;

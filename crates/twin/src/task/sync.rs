@@ -13,7 +13,7 @@
 //! journal's three, so 16 a second; with a flusher's 32 pages in front of each of them one second.
 
 use super::{State, Tasks};
-use crate::blk::{BIO, REQUEST, Request, Waiter, What, sector};
+use crate::blk::{BIO, REQUEST, Request, Waiter, What, sector_of};
 use crate::jbd2::Handle;
 use crate::sched::psi::PsiFlags;
 use crate::sim::Event;
@@ -50,7 +50,7 @@ impl Tasks {
     /// passes over those that are in flight besides.
     fn must_write(&self, file: usize, step: Step) -> bool {
         let file = &self.files[file];
-        let dirty = file.pages.dirty();
+        let dirty = file.pages.dirty_pages();
         let both = (dirty + file.in_flight).saturating_sub(file.pages.size());
         dirty > if step == Step::Forget { both } else { 0 }
     }
@@ -64,7 +64,7 @@ impl Tasks {
     }
 
     /// Goes on with it.
-    pub(super) fn syncs(&mut self, index: usize, step: Step) {
+    pub(super) fn continue_sync(&mut self, index: usize, step: Step) {
         let task = &self.tasks[index];
         let (file, wb, cpu) = (
             task.file,
@@ -81,8 +81,8 @@ impl Tasks {
                 if !self.gets_blocks(index, file) {
                     self.task_does(index, PsiFlags::Iowait);
                 } else if !self.puts_in_line(index, device) {
-                    let hctx = self.devices[device].hctx(wb, cpu);
-                    self.devices[device].wait(Waiter::Task(index as u32), hctx);
+                    let hctx = self.devices[device].hctx_of(wb, cpu);
+                    self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
                     self.task_does(index, PsiFlags::Iowait);
                 }
             }
@@ -98,10 +98,10 @@ impl Tasks {
                 // The kernel counts this wait as one for a commit, not for I/O.
                 self.task_does(index, PsiFlags::Nothing);
             }
-            Step::Pages | Step::InFlight if self.journals[device].flushes() => {
+            Step::Pages | Step::InFlight if self.journals[device].flushes_on_fsync() => {
                 self.tasks[index].state = State::Syncing(Step::Flush);
                 self.task_does(index, PsiFlags::Iowait);
-                let hctx = self.devices[device].hctx(wb, cpu);
+                let hctx = self.devices[device].hctx_of(wb, cpu);
                 self.blkdev_issue_flush(device, index, hctx);
             }
             Step::Forget => {
@@ -111,13 +111,13 @@ impl Tasks {
                     return self.goes_on_writing(index);
                 }
                 let cached = self.files[file].cached;
-                self.invalidates(file);
+                self.invalidate_clean(file);
                 let cpu = self.entities[index].cpu;
                 self.task_does(index, PsiFlags::Running);
                 let folios = cached.div_ceil(self.files[file].folio_pages);
                 let time = folios * self.machine.page * FORGET / 100;
                 let over = self.takes_cpu(cpu, time);
-                self.schedule(over, Event::Task(index as u32));
+                self.schedule_event(over, Event::Task(index as u32));
             }
             _ if std::mem::take(&mut self.files[file].failed) => self.task_ends(index),
             Step::Pages | Step::InFlight | Step::Commit | Step::Flush => {
@@ -136,8 +136,8 @@ impl Tasks {
     /// a commit.
     fn gets_blocks(&mut self, index: usize, file: usize) -> bool {
         let next = self.files[file].pages.next_run(0, 1);
-        let is_unmapped = next.is_some_and(|(start, _)| self.files[file].unmapped(start, 1).0);
-        !is_unmapped || self.starts(Handle::Writeback(index as u32), file)
+        let is_unmapped = next.is_some_and(|(start, _)| self.files[file].unmapped_run(start, 1).0);
+        !is_unmapped || self.begin_change(Handle::Writeback(index as u32), file)
     }
 
     /// The next run of dirty pages, as much as fits into a request; false if there is no slot for
@@ -146,10 +146,10 @@ impl Tasks {
         let (file, cpu) = (self.tasks[index].file, self.entities[index].cpu);
         let wb = self.files[file].wb;
         let (hctx, cgroup) = (
-            self.devices[device].hctx(wb as usize, cpu),
+            self.devices[device].hctx_of(wb as usize, cpu),
             self.wbs[wb as usize].cgroup,
         );
-        let most = self.takes(device, cgroup, hctx, BIO);
+        let most = self.pages_taken(device, cgroup, hctx, BIO);
         if most == 0 {
             return false;
         }
@@ -157,8 +157,8 @@ impl Tasks {
             return false;
         };
         let written = &mut self.files[file];
-        let (unwritten, pages) = written.unmapped(start, pages);
-        written.maps(start, pages);
+        let (unwritten, pages) = written.unmapped_run(start, pages);
+        written.map_blocks(start, pages);
         written.pages.clear(start, pages);
         self.in_flight(file, start, pages);
         let request = Request {
@@ -168,25 +168,25 @@ impl Tasks {
                 unwritten,
             },
             pages: pages as u32,
-            sector: sector(file, start),
+            sector: sector_of(file, start),
             hctx,
             cgroup: cgroup as u32,
         };
-        self.submits(device, request);
+        self.submit_request(device, request);
         self.task_does(index, PsiFlags::Running);
         let cost = REQUEST
             + (pages * self.machine.flush_1024).div_ceil(1024)
             + self.devices[device].submit_cost(pages);
         let cpu = self.entities[index].cpu;
         let over = self.takes_cpu(cpu, cost);
-        self.schedule(over, Event::Task(index as u32));
+        self.schedule_event(over, Event::Task(index as u32));
         true
     }
 
     /// A task that waits for a slot may look whether there is one, unless it has ended meanwhile.
     pub(super) fn task_is_let_in(&mut self, index: usize) {
         match self.tasks[index].state {
-            State::Syncing(step @ (Step::Pages | Step::Forget)) => self.syncs(index, step),
+            State::Syncing(step @ (Step::Pages | Step::Forget)) => self.continue_sync(index, step),
             State::Faulting => self.task_goes_on(index),
             State::SwappingOut => {
                 self.tasks[index].state = State::Reclaiming;

@@ -89,14 +89,16 @@ impl Writeback {
                 by.skipped |= pages > 0;
                 return None;
             }
-            let count = self.deactivates(list, pages);
+            let count = self.deactivate_pages(list, pages);
             return Some(Step::Computes(call + count * scan));
         }
         let lru_gen = self.node.as_ref()?.lru_gen;
         if pages > 0 && !by.is_kswapd && !lru_gen {
             if self.too_many_isolated(list) {
                 if !std::mem::replace(&mut by.stalled, true) {
-                    return self.throttles(Reason::Isolated, false).map(Step::Sleeps);
+                    return self
+                        .sleep_for_reason(Reason::Isolated, false)
+                        .map(Step::Sleeps);
                 }
                 by.stalled = false;
                 by.left[list] -= pages;
@@ -111,7 +113,7 @@ impl Writeback {
         if pages == 0 {
             return None;
         }
-        let count = self.shrinks(by, list, pages);
+        let count = self.shrink_list(by, list, pages);
         by.stage = Stage::Looked;
         Some(Step::Computes(call + count * scan))
     }
@@ -120,7 +122,7 @@ impl Writeback {
     fn swaps_out(&mut self, by: &mut Reclaimer, cpu: u16) -> Option<Step> {
         while !by.batch.out.is_empty() {
             let device = self.node.as_ref()?.swap.as_ref()?.device;
-            let hctx = self.devices[device].hctx(0, cpu);
+            let hctx = self.devices[device].hctx_of(0, cpu);
             if !self.devices[device].has_room(hctx) {
                 return Some(Step::Waits(device, hctx));
             }
@@ -135,7 +137,7 @@ impl Writeback {
                 hctx,
                 cgroup: 0,
             };
-            self.submits(device, request);
+            self.submit_request(device, request);
         }
         self.puts_back(&mut by.batch);
         let lru_gen = self.node.as_ref()?.lru_gen;
@@ -164,14 +166,14 @@ impl Writeback {
             node.writeback |= found.writeback > 0 && found.writeback == found.taken;
             node.congested |= found.dirty > 0 && found.dirty == found.congested;
             if found.immediate > 0 {
-                return self.throttles(Reason::Writeback, true);
+                return self.sleep_for_reason(Reason::Writeback, true);
             }
         } else if node.congested {
             let reason = match node.kernel {
                 Kernel::Today => Reason::Congested,
                 Kernel::Waits | Kernel::Throttles => Reason::Writeback,
             };
-            return self.throttles(reason, false);
+            return self.sleep_for_reason(reason, false);
         }
         None
     }
@@ -189,7 +191,7 @@ impl Writeback {
         if by.is_kswapd || !late {
             return None;
         }
-        self.throttles(Reason::NoProgress, false)
+        self.sleep_for_reason(Reason::NoProgress, false)
     }
 
     /// `true` if it is through; if not, sets the priority it goes on with.
@@ -218,6 +220,6 @@ impl Writeback {
         if let Some((nap, _)) = by.nap.take() {
             self.reclaim_slept(who, nap, 0);
         }
-        self.abandons(&mut by.batch);
+        self.abandon_batch(&mut by.batch);
     }
 }

@@ -36,7 +36,7 @@ struct Device {
 
 impl Assistants {
     /// Time that a flusher's CPU time for pages comes to.
-    pub fn share(&self, device: usize, cost: Ns) -> Ns {
+    pub fn share_cost(&self, device: usize, cost: Ns) -> Ns {
         let Some(device) = self.devices.get(device) else {
             return cost;
         };
@@ -46,7 +46,7 @@ impl Assistants {
 
     /// Takes in what flushers of each device do, as the agent finds it between two beats: whether one
     /// runs, whether one waits for the disk, and how many do either. Decides once a second.
-    pub fn look(&mut self, seen: &[(bool, bool, u64)]) {
+    pub fn observe_flushers(&mut self, seen: &[(bool, bool, u64)]) {
         if self.most == 0 {
             return;
         }
@@ -58,11 +58,11 @@ impl Assistants {
         }
         self.looks += 1;
         if self.looks == LOOKS {
-            self.step();
+            self.decide_threads();
         }
     }
 
-    fn step(&mut self) {
+    fn decide_threads(&mut self) {
         self.looks = 0;
         let all: u64 = self
             .devices
@@ -100,14 +100,18 @@ mod tests {
             devices: vec![Device::default()],
             ..Assistants::default()
         };
-        assert_eq!(assistants.share(0, 9 * MS), 9 * MS);
+        assert_eq!(assistants.share_cost(0, 9 * MS), 9 * MS);
         for _ in 0..6 {
             assistants.devices[0].ran = LOOKS;
-            assistants.step();
+            assistants.decide_threads();
         }
-        assert_eq!(assistants.share(0, 9 * MS), 3 * MS, "two are all there are");
+        assert_eq!(
+            assistants.share_cost(0, 9 * MS),
+            3 * MS,
+            "two are all there are"
+        );
         assistants.devices[0].flushers = 2;
-        assert_eq!(assistants.share(0, 8 * MS), 4 * MS, "two and two");
-        assert_eq!(assistants.share(1, 9 * MS), 9 * MS, "another device");
+        assert_eq!(assistants.share_cost(0, 8 * MS), 4 * MS, "two and two");
+        assert_eq!(assistants.share_cost(1, 9 * MS), 9 * MS, "another device");
     }
 }

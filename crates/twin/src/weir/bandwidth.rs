@@ -30,7 +30,10 @@ impl Hooks {
     fn is_bounded(&self, cgroup: usize) -> bool {
         let bounded = |group: &Group| group.bound != UNLIMITED;
         let weir = self.weir.as_ref();
-        weir.is_some_and(|weir| self.path(cgroup).any(|at| bounded(&weir.groups[at])))
+        weir.is_some_and(|weir| {
+            self.path_to_root(cgroup)
+                .any(|at| bounded(&weir.groups[at]))
+        })
     }
 
     /// A task reports what it has dirtied: charges it to the bounds on its path.
@@ -40,8 +43,8 @@ impl Hooks {
         if !self.is_bounded(cgroup) {
             return;
         }
-        let (now, path): (Ns, Vec<usize>) = (self.now, self.path(cgroup).collect());
-        let parents = self.parents();
+        let (now, path): (Ns, Vec<usize>) = (self.now, self.path_to_root(cgroup).collect());
+        let parents = self.parent_of_each();
         let Some(weir) = &mut self.weir else { return };
         let mut below = cgroup;
         for at in path {
@@ -59,7 +62,7 @@ impl Hooks {
     }
 
     /// Each cgroup's parent.
-    fn parents(&self) -> Vec<Option<usize>> {
+    fn parent_of_each(&self) -> Vec<Option<usize>> {
         (self.jbd2.cgroups.iter())
             .map(|cgroup| cgroup.parent)
             .collect()
@@ -109,8 +112,8 @@ impl Hooks {
 
     /// For how long tasks of a cgroup are still to wait for what `owed` says.
     fn due_ms(&mut self, cgroup: usize, owed: &Hold, now: Ns) -> u64 {
-        let (at, parents) = (owed.number as usize, self.parents());
-        let path: Vec<usize> = self.path(cgroup).collect();
+        let (at, parents) = (owed.number as usize, self.parent_of_each());
+        let path: Vec<usize> = self.path_to_root(cgroup).collect();
         let place = path.iter().position(|of| *of == at).unwrap_or(0);
         let below = path[place.saturating_sub(1)];
         let Some(weir) = &mut self.weir else { return 0 };

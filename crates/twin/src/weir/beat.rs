@@ -60,7 +60,7 @@ impl Hooks {
     }
 
     fn weir_evaluates(&mut self) {
-        let (thresh, background) = self.sysctl.levels(self.dirtyable(), None);
+        let (thresh, background) = self.sysctl.dirty_levels(self.dirtyable_pages(), None);
         self.weir_drains(thresh, background);
         let Some(weir) = &self.weir else { return };
         let known: Vec<usize> = (1..weir.groups.len())
@@ -91,7 +91,7 @@ impl Hooks {
     }
 
     fn weir_drains(&mut self, thresh: u64, bg_thresh: u64) {
-        let (now, counts, dirtyable) = (self.now, self.counts, self.dirtyable());
+        let (now, counts, dirtyable) = (self.now, self.counts, self.dirtyable_pages());
         let (reclaimed, stalled) = (self.zone.reclaimed, self.psi.memory_percent());
         let Some(weir) = &mut self.weir else { return };
         if weir.seconds == 0 && weir.headroom.is_none() && weir.drain.limit == 0 {
@@ -110,7 +110,7 @@ impl Hooks {
             reclaimed.pgsteal_kswapd - before.pgsteal_kswapd,
             reclaimed.pgscan_direct - before.pgscan_direct,
         );
-        let before = weir.limit(thresh);
+        let before = weir.drain_limit(thresh);
         let mut beat = Beat {
             seconds: weir.seconds,
             elapsed_ms: (now - then) / MS,
@@ -135,7 +135,7 @@ impl Hooks {
         }
         weir.drain.step(&beat);
         weir.stock = thresh;
-        let after = weir.limit(thresh);
+        let after = weir.drain_limit(thresh);
         if after < before {
             self.domain.dirty_limit = self.domain.dirty_limit.min(after);
         }
@@ -152,10 +152,10 @@ impl Hooks {
         }
         Memory {
             file: self.cgroups[cgroup].subtree_file,
-            dirty: self.cgroups[cgroup].subtree.held(),
-            headroom: self.headroom(cgroup),
-            host_avail: self.dirtyable(),
-            host_dirty: self.counts.held(),
+            dirty: self.cgroups[cgroup].subtree.pages_held(),
+            headroom: self.cgroup_headroom(cgroup),
+            host_avail: self.dirtyable_pages(),
+            host_dirty: self.counts.pages_held(),
         }
         .avail()
     }
@@ -167,17 +167,17 @@ impl Hooks {
         if floor == 0 {
             return 0;
         }
-        for (_, ceiling, _) in self.ceilings(cgroup) {
+        for (_, ceiling, _) in self.ceilings_above(cgroup) {
             floor = floor.min(policy::ceiling::limit(ceiling));
         }
-        for at in self.path(cgroup) {
-            floor = self.within(at, floor);
+        for at in self.path_to_root(cgroup) {
+            floor = self.cap_by_memory(at, floor);
         }
         floor
     }
 
     /// Of a floor of `wanted` pages, what the memory of one cgroup on its path leaves.
-    fn within(&self, cgroup: usize, wanted: u64) -> u64 {
+    fn cap_by_memory(&self, cgroup: usize, wanted: u64) -> u64 {
         let caps = Caps {
             wanted,
             memory_max: self.cgroups[cgroup].max,
@@ -187,17 +187,17 @@ impl Hooks {
     }
 
     /// The most that floors let a subtree hold.
-    pub(super) fn room(&self, cgroup: usize) -> u64 {
-        self.within(cgroup, policy::UNLIMITED)
+    pub(super) fn floor_room(&self, cgroup: usize) -> u64 {
+        self.cap_by_memory(cgroup, policy::UNLIMITED)
     }
 
     /// Counts whom floors cover, where it matters.
     pub fn weir_recounts(&mut self) {
         let Some(weir) = &self.weir else { return };
-        if weir.floors_total > 0 && self.counts.held() > weir.host_limits().bg_thresh {
+        if weir.floors_total > 0 && self.counts.pages_held() > weir.host_limits().bg_thresh {
             for index in 1..weir.groups.len() {
                 let floor = |at: usize| self.weir.as_ref().map_or(0, |weir| weir.groups[at].floor);
-                if self.path(index).any(|at| floor(at) > 0) {
+                if self.path_to_root(index).any(|at| floor(at) > 0) {
                     self.weir_tells(index);
                 }
             }

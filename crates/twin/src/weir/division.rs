@@ -60,7 +60,7 @@ pub(super) struct Division {
 }
 
 impl Division {
-    fn contender(&mut self, cgroup: usize) -> &mut Contender {
+    fn contender_mut(&mut self, cgroup: usize) -> &mut Contender {
         let at = self.contenders.iter().position(|one| one.cgroup == cgroup);
         let at = at.unwrap_or_else(|| {
             self.contenders.push(Contender {
@@ -74,7 +74,7 @@ impl Division {
 
     /// The virtual time of a child, and the least of the others that compete; its own if there is
     /// none.
-    fn standing(&self, cgroup: usize) -> (u64, u64) {
+    fn vtimes_of(&self, cgroup: usize) -> (u64, u64) {
         let own = self.contenders.iter().find(|one| one.cgroup == cgroup);
         let vtime = own.map_or(0, |one| one.vtime);
         let others = self.contenders.iter();
@@ -98,7 +98,7 @@ pub(super) struct TurnWait {
 
 impl Weir {
     /// `true` if any cgroup divides anything.
-    pub(super) fn weighs(&self) -> bool {
+    pub(super) fn has_divisions(&self) -> bool {
         self.divided.contains(&true)
     }
 
@@ -113,21 +113,26 @@ impl Weir {
     }
 
     /// Of the topmost division that a cgroup is in: that one, and its child on the path.
-    fn place(&self, cgroups: &[Cgroup], cgroup: usize) -> Option<(usize, usize)> {
+    fn topmost_division(&self, cgroups: &[Cgroup], cgroup: usize) -> Option<(usize, usize)> {
         std::iter::successors(Some(cgroup), |at| cgroups[*at].parent)
             .filter_map(|at| Some((cgroups[at].parent?, at)))
             .filter(|(parent, _)| self.divided.get(*parent).is_some_and(|divided| *divided))
             .last()
     }
 
-    fn competes(&self, wb: usize, now: Ticks) -> bool {
+    fn is_competing(&self, wb: usize, now: Ticks) -> bool {
         let flusher = &self.flushers[wb];
         let lasts = if flusher.is_inside { STUCK } else { COMPETES };
         flusher.asked.is_some_and(|asked| now < asked + lasts)
     }
 
     /// Listed flushers in the division of `device` by `scope`.
-    fn members(&self, devices: impl Fn(usize) -> usize, device: usize, scope: usize) -> Vec<usize> {
+    fn division_members(
+        &self,
+        devices: impl Fn(usize) -> usize,
+        device: usize,
+        scope: usize,
+    ) -> Vec<usize> {
         let is_in = |wb: &usize| {
             let place = self.flushers[*wb].member.place;
             place.is_some_and(|(of, _)| of == scope) && devices(*wb) == device
@@ -139,16 +144,15 @@ impl Weir {
     /// its own if there is none.
     fn least_vtime(&self, members: &[usize], own: usize, now: Ticks) -> u64 {
         let of = |wb: usize| &self.flushers[wb].member;
-        let others = members
-            .iter()
-            .copied()
-            .filter(|wb| *wb != own && of(*wb).place == of(own).place && self.competes(*wb, now));
+        let others = members.iter().copied().filter(|wb| {
+            *wb != own && of(*wb).place == of(own).place && self.is_competing(*wb, now)
+        });
         let least = others.map(|wb| of(wb).vtime).min();
         least.unwrap_or(of(own).vtime)
     }
 
     /// Sets hweights anew, of `members` that compete.
-    fn renews(
+    fn renew_hweights(
         &mut self,
         key: (usize, usize),
         members: &[usize],
@@ -158,7 +162,7 @@ impl Weir {
     ) {
         let scope = key.1;
         let compete: Vec<usize> = (members.iter().copied())
-            .filter(|wb| self.competes(*wb, now))
+            .filter(|wb| self.is_competing(*wb, now))
             .collect();
         // What competes below each cgroup.
         let mut below = vec![0u64; cgroups.len()];
@@ -193,7 +197,7 @@ impl Weir {
             let member = &mut self.flushers[wb].member;
             member.hweight = hweight;
             if let Some((_, child)) = member.place {
-                let one = division.contender(child);
+                let one = division.contender_mut(child);
                 one.competing += 1;
                 let weight = self.groups[child].weight;
                 one.hweight = division::hweight(HWEIGHT_ONE, weight, below[scope]);
@@ -202,7 +206,7 @@ impl Weir {
     }
 
     /// Charges what was submitted for the wb since, by its flusher or by an fsync.
-    fn charges(&mut self, key: (usize, usize), wb: usize) {
+    fn charge_submitted(&mut self, key: (usize, usize), wb: usize) {
         let flusher = &mut self.flushers[wb];
         let submitted = flusher.written + flusher.in_flight;
         let member = &mut flusher.member;
@@ -218,7 +222,7 @@ impl Weir {
         }
         member.charged = submitted;
         member.vtime = division::charge(member.vtime, pages, member.hweight);
-        let one = division.contender(child);
+        let one = division.contender_mut(child);
         one.vtime = division::charge(one.vtime, pages, one.hweight);
     }
 }
@@ -238,17 +242,21 @@ impl Hooks {
         let weir = self.weir.as_ref()?;
         let (scope, _) = weir.flushers.get(wb)?.member.place?;
         let device = self.wbs[wb].device;
-        let members = weir.members(|wb| self.wbs[wb].device, device, scope);
+        let members = weir.division_members(|wb| self.wbs[wb].device, device, scope);
         Some(((device, scope), members))
     }
 
     /// A flusher begins a call: is there a division that it is in?
     pub(super) fn weir_division_enters(&mut self, wb: usize) {
-        let (now, cgroup, device) = (self.tick(), self.wbs[wb].cgroup, self.wbs[wb].device);
+        let (now, cgroup, device) = (
+            self.current_tick(),
+            self.wbs[wb].cgroup,
+            self.wbs[wb].device,
+        );
         let Some(weir) = &self.weir else { return };
-        let place = weir.place(&self.cgroups, cgroup);
+        let place = weir.topmost_division(&self.cgroups, cgroup);
         let was = weir.flushers[wb].member.place;
-        let competed = was.is_some() && was == place && weir.competes(wb, now);
+        let competed = was.is_some() && was == place && weir.is_competing(wb, now);
         if was.is_some() && was != place {
             self.weir_division_leaves(wb);
         }
@@ -256,7 +264,7 @@ impl Hooks {
         if was != place {
             let Some(weir) = &mut self.weir else { return };
             let division = weir.divisions.entry((device, scope)).or_default();
-            division.contender(child).users += 1;
+            division.contender_mut(child).users += 1;
             weir.flushers[wb].member = Member {
                 place,
                 ..Member::default()
@@ -269,7 +277,7 @@ impl Hooks {
 
     /// It competes from now on, and has not of late: it is not far behind.
     fn weir_begins_to_compete(&mut self, wb: usize, child: usize) {
-        let now = self.tick();
+        let now = self.current_tick();
         let flusher = self.weir_looks_at(wb);
         let Some((key, members)) = self.weir_division(wb) else {
             return;
@@ -283,8 +291,8 @@ impl Hooks {
         member.charged = flusher.written + flusher.in_flight;
         member.counted = flusher.written;
         member.vtime = division::join(member.vtime, least, budget);
-        let (vtime, least) = division.standing(child);
-        let one = division.contender(child);
+        let (vtime, least) = division.vtimes_of(child);
+        let one = division.contender_mut(child);
         if one.competing == 0 {
             one.vtime = division::join(vtime, least, budget);
         }
@@ -292,17 +300,17 @@ impl Hooks {
 
     /// `true` if what is kept of a flusher with nothing in flight is of use still: it may be ahead.
     pub(super) fn weir_division_needs(&self, wb: usize) -> bool {
-        let now = self.tick();
+        let now = self.current_tick();
         let (Some(weir), Some((key, members))) = (&self.weir, self.weir_division(wb)) else {
             return false;
         };
         let member = &weir.flushers[wb].member;
         let is_ahead = || {
             let (_, child) = member.place?;
-            let (vtime, least) = weir.divisions.get(&key)?.standing(child);
+            let (vtime, least) = weir.divisions.get(&key)?.vtimes_of(child);
             Some(vtime > least)
         };
-        weir.competes(wb, now)
+        weir.is_competing(wb, now)
             || member.vtime > weir.least_vtime(&members, wb, now)
             || is_ahead().unwrap_or(false)
     }
@@ -316,7 +324,7 @@ impl Hooks {
         };
         let division = weir.divisions.entry((device, scope)).or_default();
         division.is_stale = true;
-        division.contender(child).users -= 1;
+        division.contender_mut(child).users -= 1;
         division.contenders.retain(|one| one.users > 0);
         if division.contenders.is_empty() {
             weir.divisions.remove(&(device, scope));
@@ -325,13 +333,13 @@ impl Hooks {
 
     /// Wait of a flusher, which has just looked, until it may submit; `None` if it is alone.
     pub(super) fn weir_division_looks(&mut self, wb: usize) -> Option<TurnWait> {
-        let (now_ns, now) = (self.now, self.tick());
+        let (now_ns, now) = (self.now, self.current_tick());
         let (key, members) = self.weir_division(wb)?;
         let (wbs, cgroups) = (&self.jbd2.wbs, &self.jbd2.cgroups);
         let weir = self.weir.as_mut()?;
         let division = weir.divisions.entry(key).or_default();
         if division.is_stale || now >= division.renewed + RENEW {
-            weir.renews(key, &members, cgroups, |wb| wbs[wb].cgroup, now);
+            weir.renew_hweights(key, &members, cgroups, |wb| wbs[wb].cgroup, now);
         }
         for member in &members {
             let looked = self.weir.as_ref()?.flushers[*member].looked;
@@ -339,7 +347,7 @@ impl Hooks {
                 self.weir_looks_at(*member);
             }
             let weir = self.weir.as_mut()?;
-            weir.charges(key, *member);
+            weir.charge_submitted(key, *member);
         }
         let of_device = self.jbd2.wbs.iter().filter(|wb| wb.device == key.0);
         let of_device = of_device.map(|wb| wb.counts.written).sum();
@@ -356,7 +364,7 @@ impl Hooks {
         let ahead = division.budget.ahead();
         let member = &weir.flushers[wb].member;
         let place = member.place?.1;
-        let (vtime, of_others) = division.standing(place);
+        let (vtime, of_others) = division.vtimes_of(place);
         let own = division.contenders.iter().find(|one| one.cgroup == place);
         let hweight = own.map_or(HWEIGHT_ONE, |one| one.hweight);
         let beside = members.iter().map(|at| &weir.flushers[*at]);

@@ -13,7 +13,7 @@ use policy::pass::{Facts, Pass};
 use policy::pause::JudgedBy;
 
 /// Of a pass over a cgroup's domain.
-fn facts(kind: Pass) -> Facts {
+fn pass_facts(kind: Pass) -> Facts {
     Facts {
         has_wb: 1,
         has_gdtc: 1,
@@ -35,7 +35,7 @@ impl Hooks {
         {
             Some(group) if group.known => group.stats.passes += 1,
             _ => {
-                if self.weir.as_ref().is_some_and(Weir::weighs) {
+                if self.weir.as_ref().is_some_and(Weir::has_divisions) {
                     self.weir_meets(index);
                 }
                 return false;
@@ -47,7 +47,7 @@ impl Hooks {
         };
         let verdict = pass.decide();
         task.below_floor = matches!(verdict, Verdict::Admit | Verdict::HostFull);
-        let now = self.tick();
+        let now = self.current_tick();
         let Some(weir) = &mut self.weir else {
             return false;
         };
@@ -55,7 +55,7 @@ impl Hooks {
             return false;
         }
         weir.groups[index].stats.admitted += 1;
-        task.freed(now, pass.poll());
+        task.end_free_run(now, pass.poll());
         task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
         true
     }
@@ -80,7 +80,7 @@ impl Hooks {
             _ => None,
         };
         let Some(weir) = &mut self.weir else { return };
-        let released = amend::global(limits, kind, &weir.host(), floor.as_ref());
+        let released = amend::global(limits, kind, &weir.drain_host(), floor.as_ref());
         weir.released_poll = floor.filter(|_| released).map(|floor| floor.poll());
         if released && weir.groups[cgroup].known {
             weir.groups[cgroup].stats.released += 1;
@@ -88,7 +88,7 @@ impl Hooks {
     }
 
     /// Of the dirty pages of `wb`, those that a flusher does not find: a task copies to them.
-    pub fn copied(&self, wb: usize, kind: Pass) -> u64 {
+    pub fn copied_pages(&self, wb: usize, kind: Pass) -> u64 {
         match kind {
             Pass::Flusher => self.wbs[wb].copied_at(self.now),
             _ => 0,
@@ -109,10 +109,10 @@ impl Hooks {
         let follows = drain::Host {
             thresh: host.limits.thresh,
             avail: host.avail,
-            ..weir.host()
+            ..weir.drain_host()
         };
         let released = weir.released_poll.is_some();
-        if !amend::memcg(limits, &facts(kind), &follows, avail, released) {
+        if !amend::memcg(limits, &pass_facts(kind), &follows, avail, released) {
             return;
         }
         let stock = *limits;
@@ -123,7 +123,7 @@ impl Hooks {
             let Some((ceiling, mut counts)) = self.held_below(at) else {
                 continue;
             };
-            counts.dirty = counts.dirty.saturating_sub(self.copied(wb, kind));
+            counts.dirty = counts.dirty.saturating_sub(self.copied_pages(wb, kind));
             if limits.amend(ceiling, &counts, kind) {
                 judged_by = match at == index {
                     true => JudgedBy::Ceiling,
@@ -147,7 +147,7 @@ impl Hooks {
     pub fn weir_shortens(&mut self, task: &mut Dirtier, most: Option<u64>) {
         let cgroup = self.wbs[task.wb as usize].cgroup;
         let mut allowed = task.nr_dirtied_pause.min(most.unwrap_or(policy::UNLIMITED));
-        for (at, ceiling, counts) in self.ceilings(cgroup) {
+        for (at, ceiling, counts) in self.ceilings_above(cgroup) {
             let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
             allowed = ceiling::poll(ceiling, freerun, &counts, allowed);
         }

@@ -52,7 +52,9 @@ impl Hooks {
             held.counts
         };
         let in_effect = weir.groups.iter().any(|group| group.known);
-        let ceilings = self.ceilings(cgroup).map(|(_, ceiling, _)| ceiling * PAGE);
+        let ceilings = self
+            .ceilings_above(cgroup)
+            .map(|(_, ceiling, _)| ceiling * PAGE);
         let stats = &group.stats;
         let mut stat = BTreeMap::from([
             ("in_effect", in_effect.into()),
@@ -95,7 +97,7 @@ impl Hooks {
 
     /// A cgroup's part of what is divided where it competes, as it is shown; 0 if it does not.
     fn weight_portion(&self, cgroup: usize) -> u64 {
-        let now = self.tick();
+        let now = self.current_tick();
         let hweight = self
             .weir
             .as_ref()
@@ -105,16 +107,16 @@ impl Hooks {
     }
 
     /// The record of the cgroup whose pages a task's passes are about.
-    pub(super) fn counts(&mut self, task: &Dirtier) -> Option<&mut Group> {
-        self.record(self.wbs[task.wb as usize].cgroup)
+    pub(super) fn pass_record(&mut self, task: &Dirtier) -> Option<&mut Group> {
+        self.known_record(self.wbs[task.wb as usize].cgroup)
     }
 
     /// The record of the cgroup that a task is in.
     pub(super) fn counts_home(&mut self, task: &Dirtier) -> Option<&mut Group> {
-        self.record(task.home as usize)
+        self.known_record(task.home as usize)
     }
 
-    fn record(&mut self, cgroup: usize) -> Option<&mut Group> {
+    fn known_record(&mut self, cgroup: usize) -> Option<&mut Group> {
         let group = self.weir.as_mut()?.groups.get_mut(cgroup)?;
         group.known.then_some(group)
     }
@@ -138,7 +140,7 @@ impl Hooks {
     /// Counts the end of a pause.
     pub fn weir_pause_ends(&mut self, task: &mut Dirtier) {
         let now = self.now;
-        if let (Some((by, since)), Some(group)) = (task.paused.take(), self.counts(task)) {
+        if let (Some((by, since)), Some(group)) = (task.paused.take(), self.pass_record(task)) {
             let (pauses, time) = &mut group.stats.by[by as usize];
             *pauses += 1;
             *time += now - since;
@@ -147,7 +149,7 @@ impl Hooks {
 
     /// A pass that paused has ended.
     pub fn weir_counts_pauses(&mut self, task: &Dirtier, pauses: u64, time: Ns) {
-        if let Some(group) = self.counts(task) {
+        if let Some(group) = self.pass_record(task) {
             group.stats.throttled += pauses;
             group.stats.throttled_ns += time;
             if task.below_floor {

@@ -61,14 +61,14 @@ pub struct Call {
 impl Call {
     /// So many pages of the part are submitted; a large folio may be more than is left of it. True
     /// if they are its first.
-    pub fn submits(&mut self, pages: u64) -> bool {
+    pub fn count_submitted(&mut self, pages: u64) -> bool {
         self.part = self.part.saturating_sub(pages);
         self.wrote = true;
         std::mem::take(&mut self.is_fresh)
     }
 
     /// Pages that may be submitted now.
-    pub fn part(&self) -> u64 {
+    pub fn part_left(&self) -> u64 {
         self.part
     }
 }
@@ -90,8 +90,8 @@ impl Hooks {
         let cgroup = self.wbs[wb].cgroup;
         let weir = self.weir.as_ref()?;
         let windowed = |at: usize| weir.groups[at].writeback_bytes != policy::UNLIMITED;
-        let is_weighed = cgroup != 0 && weir.weighs();
-        if !is_weighed && !self.path(cgroup).any(windowed) {
+        let is_weighed = cgroup != 0 && weir.has_divisions();
+        if !is_weighed && !self.path_to_root(cgroup).any(windowed) {
             return None;
         }
         if is_weighed {
@@ -105,7 +105,7 @@ impl Hooks {
 
     /// The turn is over.
     pub fn weir_window_ends(&mut self, wb: usize, call: &Call) {
-        let now = self.tick();
+        let now = self.current_tick();
         self.weir_looks_at(wb);
         let Some(flusher) = self.weir_flusher(wb) else {
             return;
@@ -215,7 +215,7 @@ impl Hooks {
 
     /// Looks whether there is room for a part, and for how large a one.
     fn weir_looks(&mut self, wb: usize, call: &mut Call) {
-        let now = self.tick();
+        let now = self.current_tick();
         self.weir_looks_at(wb);
         if let Some(flusher) = self.weir_flusher(wb) {
             flusher.asked = Some(now);
@@ -237,7 +237,7 @@ impl Hooks {
 
     /// The windows on the path: the one with the least room counts.
     fn weir_looks_at_windows(&mut self, wb: usize, call: &mut Call) {
-        let path: Vec<usize> = self.path(self.wbs[wb].cgroup).collect();
+        let path: Vec<usize> = self.path_to_root(self.wbs[wb].cgroup).collect();
         for at in path {
             let bytes = self
                 .weir
@@ -260,11 +260,15 @@ impl Hooks {
     /// Pages that the listed flushers at or below a cgroup have in flight on the disk of `own`, and
     /// have written.
     fn weir_in_flight_below(&mut self, cgroup: usize, own: usize) -> (u64, u64) {
-        let (now, device) = (self.tick(), self.wbs[own].device);
+        let (now, device) = (self.current_tick(), self.wbs[own].device);
         let (mut in_flight, mut written) = (0, 0);
         let listed = self.weir.as_ref().map_or(0, |weir| weir.flushers.len());
         for wb in 0..listed {
-            let is_below = |hooks: &Hooks| hooks.path(hooks.wbs[wb].cgroup).any(|at| at == cgroup);
+            let is_below = |hooks: &Hooks| {
+                hooks
+                    .path_to_root(hooks.wbs[wb].cgroup)
+                    .any(|at| at == cgroup)
+            };
             let flusher = self.weir.as_ref().map(|weir| weir.flushers[wb]);
             let Some(mut flusher) = flusher.filter(|flusher| flusher.is_listed) else {
                 continue;
@@ -293,7 +297,7 @@ impl Hooks {
     }
 
     pub(super) fn weir_looks_at(&mut self, wb: usize) -> Flusher {
-        let (now, counts) = (self.tick(), self.wbs[wb].counts);
+        let (now, counts) = (self.current_tick(), self.wbs[wb].counts);
         let Some(flusher) = self.weir_flusher(wb) else {
             return Flusher::default();
         };

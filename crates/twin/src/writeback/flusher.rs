@@ -22,7 +22,7 @@
 //! levels.
 
 use super::Writeback;
-use crate::blk::{BIO, BIO_COST, REQUEST, Request, Waiter, What, sector};
+use crate::blk::{BIO, BIO_COST, REQUEST, Request, Waiter, What, sector_of};
 use crate::jbd2::Handle;
 use crate::mm::domain::PAGE;
 use crate::sched::psi::PsiFlags;
@@ -135,11 +135,11 @@ impl Writeback {
     /// A file of `wb` has its first dirty page.
     pub fn list_dirty(&mut self, wb: usize, file: u32) {
         self.flushers[wb].b_dirty.push_back(file);
-        self.doze(wb);
+        self.schedule_periodic(wb);
     }
 
     /// Has the flusher look in five seconds.
-    fn doze(&mut self, wb: usize) {
+    fn schedule_periodic(&mut self, wb: usize) {
         let periodic = self.sysctl.dirty_writeback_interval;
         let flusher = &mut self.flushers[wb];
         if flusher.active || flusher.dozing || periodic == 0 {
@@ -157,7 +157,7 @@ impl Writeback {
         if !flusher.active {
             flusher.active = true;
             let device = &self.devices[self.wbs[wb].device];
-            let used = device.joins(self.flushers[wb].used);
+            let used = device.use_after_sleep(self.flushers[wb].used);
             self.flushers[wb].used = used;
             self.flusher_again(wb, WAKE);
         }
@@ -205,7 +205,7 @@ impl Writeback {
             of.2 += 1;
         }
         if let Some(weir) = &mut self.weir {
-            weir.assistants.look(&seen);
+            weir.assistants.observe_flushers(&seen);
         }
     }
 
@@ -234,7 +234,7 @@ impl Writeback {
         // Who has slept is not behind; who runs on shares the CPU.
         let others = match self.hooks.now < flusher.runs_since + SLICE {
             true => 1,
-            false => u64::from(self.hooks.psi.running(flusher.thread.cpu)),
+            false => u64::from(self.hooks.psi.running_on(flusher.thread.cpu)),
         };
         self.flusher_again(wb, cost * others);
     }
@@ -245,7 +245,10 @@ impl Writeback {
         let device = self.wbs[wb].device;
         let page = self.machine.flush_1024 / 1024 + self.devices[device].submit_cost(1);
         let device = &mut self.devices[device];
-        let (used, turn) = (device.charges(used, before == 0), device.turn(page));
+        let (used, turn) = (
+            device.charge_wakeup(used, before == 0),
+            device.turn_time(page),
+        );
         self.flushers[wb].used = used;
         if has_slot {
             // Those of a hctx are on one CPU.
@@ -258,19 +261,19 @@ impl Writeback {
 
     /// There is a slot for one request; it goes on when others have had their turn on its CPU.
     fn flusher_is_let_in(&mut self, wb: usize, others: Ns) {
-        self.submit(wb);
+        self.submit_bio_part(wb);
         self.flusher_computes(wb, REQUEST);
         self.flusher_again(wb, REQUEST + others);
     }
 
     /// Hands over the next part of the bio; false if there is no slot for it.
-    fn submit(&mut self, wb: usize) -> bool {
+    fn submit_bio_part(&mut self, wb: usize) -> bool {
         let device = self.wbs[wb].device;
         let Some(bio) = self.flushers[wb].bio else {
             return true;
         };
         let (hctx, cgroup) = (self.flusher_hctx(wb), self.wbs[wb].cgroup);
-        let pages = self.takes(device, cgroup, hctx, bio.left);
+        let pages = self.pages_taken(device, cgroup, hctx, bio.left);
         if pages == 0 {
             return false;
         }
@@ -285,7 +288,7 @@ impl Writeback {
             hctx,
             cgroup: cgroup as u32,
         };
-        self.submits(device, request);
+        self.submit_request(device, request);
         self.flushers[wb].used += REQUEST;
         let left = bio.left - pages;
         let sector = bio.sector + pages;
@@ -299,7 +302,7 @@ impl Writeback {
 
     fn flusher_hctx(&self, wb: usize) -> u32 {
         let device = &self.devices[self.wbs[wb].device];
-        device.hctx(wb, self.flushers[wb].thread.cpu)
+        device.hctx_of(wb, self.flushers[wb].thread.cpu)
     }
 
     /// The flusher's next step.
@@ -312,12 +315,12 @@ impl Writeback {
         loop {
             let flusher = &self.flushers[wb];
             if flusher.bio.is_some() {
-                if self.submit(wb) {
+                if self.submit_bio_part(wb) {
                     return self.flusher_computes(wb, REQUEST);
                 }
                 let hctx = self.flusher_hctx(wb);
                 let device = self.wbs[wb].device;
-                self.devices[device].wait(Waiter::Flusher(wb as u32), hctx);
+                self.devices[device].wait_for_slot(Waiter::Flusher(wb as u32), hctx);
                 return self.flusher_does(wb, PsiFlags::Iowait);
             }
             if let Some(turn) = flusher.turn {
@@ -349,7 +352,7 @@ impl Writeback {
                 self.flusher_does(wb, PsiFlags::Nothing);
                 self.flushers[wb].active = false;
                 if self.wbs[wb].counts.dirty > 0 {
-                    self.doze(wb);
+                    self.schedule_periodic(wb);
                 }
                 return;
             }
@@ -361,7 +364,7 @@ impl Writeback {
     fn finds_room(&mut self, wb: usize, left: u64) -> Room {
         let others_wait = self.syncing;
         let flusher = &mut self.flushers[wb];
-        let call = flusher.call.as_mut().filter(|call| call.part() == 0);
+        let call = flusher.call.as_mut().filter(|call| call.part_left() == 0);
         let (Some(call), Some(turn), 1..) = (call, &mut flusher.turn, left) else {
             return Room::Begins;
         };
@@ -391,7 +394,7 @@ impl Writeback {
     fn waits_for_copy(&self, turn: WritebackControl) -> Ns {
         let file = &self.files[turn.file as usize];
         match file.copied {
-            Some((_, until)) if turn.nr_to_write == turn.pages && file.pages.dirty() > 0 => {
+            Some((_, until)) if turn.nr_to_write == turn.pages && file.pages.dirty_pages() > 0 => {
                 until.saturating_sub(self.now)
             }
             _ => 0,
@@ -403,13 +406,13 @@ impl Writeback {
     fn gets_blocks(&mut self, wb: usize, index: usize) -> bool {
         let file = &self.files[index];
         let next = file.pages.next_run(file.writeback_index, 1);
-        if !next.is_some_and(|(start, _)| file.unmapped(start, 1).0) {
+        if !next.is_some_and(|(start, _)| file.unmapped_run(start, 1).0) {
             return true;
         }
         let flusher = &mut self.flushers[wb];
         flusher.number += 1;
         let handle = Handle::Flusher(wb as u32, flusher.number);
-        self.starts(handle, index)
+        self.begin_change(handle, index)
     }
 
     /// Makes a bio of the next pages of the file whose turn it is; `None` if the turn is over.
@@ -421,7 +424,7 @@ impl Writeback {
         if turn.nr_to_write == 0 {
             return None;
         }
-        let part = flusher.call.map_or(u64::MAX, |call| call.part());
+        let part = flusher.call.map_or(u64::MAX, |call| call.part_left());
         let most = turn.nr_to_write.min(BIO);
         let (start, pages) = file.pages.next_run(file.writeback_index, most)?;
         let mut pages = file.whole_folios(start, pages, part);
@@ -432,23 +435,23 @@ impl Writeback {
             }
             pages = pages.min(turn.origin - start);
         }
-        pages = file.found(start, pages, now);
+        pages = file.pages_found(start, pages, now);
         if pages == 0 {
             return None;
         }
-        let (unwritten, pages) = file.unmapped(start, pages);
-        file.maps(start, pages);
+        let (unwritten, pages) = file.unmapped_run(start, pages);
+        file.map_blocks(start, pages);
         file.pages.clear(start, pages);
         file.writeback_index = start + pages;
         turn.nr_to_write -= pages;
         let mut cost = BIO_COST;
         if let Some(call) = &mut flusher.call {
-            cost += if call.submits(pages) { PART } else { 0 };
+            cost += if call.count_submitted(pages) { PART } else { 0 };
         }
         let index = turn.file;
         flusher.bio = Some(Bio {
             file: index,
-            sector: sector(index as usize, start),
+            sector: sector_of(index as usize, start),
             left: pages,
             unwritten,
         });
@@ -462,7 +465,9 @@ impl Writeback {
         let page_cost =
             (whole * self.hooks.machine.flush_1024).div_ceil(102_400) + device.submit_cost(pages);
         cost += match &self.hooks.weir {
-            Some(weir) => weir.assistants.share(self.hooks.wbs[wb].device, page_cost),
+            Some(weir) => weir
+                .assistants
+                .share_cost(self.hooks.wbs[wb].device, page_cost),
             None => page_cost,
         };
         flusher.used += cost;

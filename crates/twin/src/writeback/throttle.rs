@@ -19,7 +19,7 @@ use crate::mm::domain::{BANDWIDTH_INTERVAL, Dtc};
 use crate::mm::ratelimit::RATELIMIT_CALC_SHIFT;
 use crate::mm::{Dirtier, Sleeper};
 use crate::sim::clock::{HZ, Ticks, wake_at};
-use crate::trace::{PAGE_KIB, inode, task_id};
+use crate::trace::{PAGE_KIB, cgroup_inode, task_id};
 use observe::event::{Event, Pause, What};
 use policy::arith;
 use policy::ceiling::{Limits, Memory};
@@ -40,19 +40,19 @@ pub enum Passed {
 impl Writeback {
     /// The host as a pass on `wb` finds it. A flusher does not count what is in flight already.
     pub fn gdtc(&mut self, wb: usize, kind: Pass) -> Dtc {
-        let avail = self.dirtyable();
-        let (thresh, bg_thresh) = self.sysctl.levels(avail, None);
+        let avail = self.dirtyable_pages();
+        let (thresh, bg_thresh) = self.sysctl.dirty_levels(avail, None);
         let mut limits = Limits {
             thresh,
             bg_thresh,
             dirty: (self.counts.dirty + in_flight(kind, self.counts.writeback))
-                .saturating_sub(self.copied(wb, kind)),
+                .saturating_sub(self.copied_pages(wb, kind)),
             dom_limit: self.domain.dirty_limit,
         };
         self.weir_amends_host(wb, kind, &mut limits);
         self.domain.dirty_limit = self.domain.dirty_limit.min(limits.dom_limit);
-        let share = self.fraction(wb);
-        self.view(wb, kind, avail, limits, share)
+        let share = self.wb_fraction(wb);
+        self.wb_view(wb, kind, avail, limits, share)
     }
 
     /// The cgroup of `wb` as the same pass finds it; none for the root.
@@ -66,12 +66,12 @@ impl Writeback {
         let memory = Memory {
             file: cgroup.flushed_file,
             dirty,
-            headroom: self.headroom(index),
+            headroom: self.cgroup_headroom(index),
             host_avail: host.avail,
             host_dirty: host.limits.dirty,
         };
         let avail = memory.avail();
-        let (thresh, bg_thresh) = self.sysctl.levels(avail, Some(host.avail));
+        let (thresh, bg_thresh) = self.sysctl.dirty_levels(avail, Some(host.avail));
         let mut limits = Limits {
             thresh,
             bg_thresh,
@@ -82,12 +82,12 @@ impl Writeback {
         let domain = &mut self.cgroups[index].domain;
         domain.dirty_limit = domain.dirty_limit.min(limits.dom_limit);
         let share = self.memcg_fraction(wb);
-        Some(self.view(wb, kind, avail, limits, share))
+        Some(self.wb_view(wb, kind, avail, limits, share))
     }
 
-    fn view(&self, wb: usize, kind: Pass, avail: u64, limits: Limits, share: (u64, u64)) -> Dtc {
+    fn wb_view(&self, wb: usize, kind: Pass, avail: u64, limits: Limits, share: (u64, u64)) -> Dtc {
         let of = |level: u64| level * share.0 / share.1;
-        let strict = self.devices[self.wbs[wb].device].strict();
+        let strict = self.devices[self.wbs[wb].device].strict_percent();
         let most = |level: u64| strict.map_or(u64::MAX, |percent| level * percent / 100);
         let wb_thresh = of(limits.thresh).min(most(limits.thresh));
         let counts = &self.wbs[wb].counts;
@@ -96,7 +96,7 @@ impl Writeback {
             limits,
             freerun: arith::freerun(limits.thresh, limits.bg_thresh),
             wb_dirty: (counts.dirty + in_flight(kind, counts.writeback))
-                .saturating_sub(self.copied(wb, kind)),
+                .saturating_sub(self.copied_pages(wb, kind)),
             wb_thresh,
             wb_bg_thresh: of(limits.bg_thresh).min(most(limits.bg_thresh)),
             is_strict: strict.is_some(),
@@ -121,13 +121,13 @@ impl Writeback {
         let wb = task.wb as usize;
         let gdtc = self.gdtc(wb, Pass::Writer);
         let mdtc = self.mdtc(wb, Pass::Writer, &gdtc);
-        let now = self.tick();
+        let now = self.current_tick();
         if self.counts.dirty > gdtc.limits.bg_thresh {
             self.wake_flusher(wb);
         }
         if gdtc.is_free() && mdtc.as_ref().is_none_or(Dtc::is_free) {
             let poll = mdtc.map_or(u64::MAX, |dtc| dtc.dirty_poll_interval());
-            task.freed(now, poll.min(gdtc.dirty_poll_interval()));
+            task.end_free_run(now, poll.min(gdtc.dirty_poll_interval()));
             return Passed::Go;
         }
         self.wake_flusher(wb);
@@ -146,11 +146,11 @@ impl Writeback {
             .map_or((false, dtcs[0]), |(index, least)| (index > 0, least));
         self.wbs[wb].exceeded = dtcs.iter().any(|(dtc, _)| dtc.is_exceeded());
         if now > self.wbs[wb].rates.bw_time_stamp + BANDWIDTH_INTERVAL {
-            self.adapt(wb, dtcs);
+            self.adapt_wb(wb, dtcs);
         }
         let rates = &self.wbs[wb].rates;
         let task_ratelimit = (rates.dirty_ratelimit * pos_ratio) >> RATELIMIT_CALC_SHIFT;
-        let plan = rates.pause(dtc.wb_dirty, task_ratelimit);
+        let plan = rates.pause_for(dtc.wb_dirty, task_ratelimit);
         let mut dirty_paused_when = now;
         let pause = match (HZ * task.nr_dirtied).checked_div(task_ratelimit) {
             None => plan.max_pause,
@@ -162,7 +162,7 @@ impl Writeback {
                 };
                 let pause = period as i64 + ahead;
                 if pause < plan.min_pause as i64 {
-                    self.traces(
+                    self.trace_pass(
                         task,
                         (&dtc, by_cgroup),
                         task_ratelimit,
@@ -180,7 +180,7 @@ impl Writeback {
                 pause.min(plan.max_pause)
             }
         };
-        self.traces(task, (&dtc, by_cgroup), task_ratelimit, pause as i64, pause);
+        self.trace_pass(task, (&dtc, by_cgroup), task_ratelimit, pause as i64, pause);
         task.sleeper = Sleeper {
             dirty_paused_when: dirty_paused_when + pause,
             nr_dirtied_pause: plan.nr_dirtied_pause,
@@ -194,7 +194,7 @@ impl Writeback {
     }
 
     /// A pass has been decided.
-    fn traces(
+    fn trace_pass(
         &mut self,
         task: &Dirtier,
         (dtc, by_cgroup): (&Dtc, bool),
@@ -208,7 +208,7 @@ impl Writeback {
         let setpoint = arith::setpoint(dtc.freerun, limit);
         let pause = Pause {
             bdi: self.hooks.devices[wb.device].name().into(),
-            cgroup: inode(wb.cgroup),
+            cgroup: cgroup_inode(wb.cgroup),
             limit,
             setpoint,
             dirty: dtc.limits.dirty,

@@ -12,7 +12,7 @@ const TURN: u64 = 1024;
 impl Writeback {
     /// A file's turn is over.
     pub(super) fn end_turn(&mut self, wb: usize) {
-        let now = self.tick();
+        let now = self.current_tick();
         let before = match self.flushers[wb].work {
             Some(WbWritebackWork {
                 reason: WbReason::Periodic { before },
@@ -33,9 +33,9 @@ impl Writeback {
             work.nr_pages = work.nr_pages.saturating_sub(wrote);
         }
         if let Some((_, progress)) = &mut flusher.began {
-            *progress |= wrote > 0 || file.pages.dirty() == 0;
+            *progress |= wrote > 0 || file.pages.dirty_pages() == 0;
         }
-        if file.pages.dirty() == 0 {
+        if file.pages.dirty_pages() == 0 {
             file.listed = false;
         } else if turn.nr_to_write == 0 && file.dirtied_when <= before {
             flusher.b_more_io.push_back(turn.file);
@@ -44,7 +44,7 @@ impl Writeback {
             flusher.b_dirty.push_back(turn.file);
         }
         if now > self.wbs[wb].rates.bw_time_stamp + BANDWIDTH_INTERVAL {
-            self.adapt(wb, &[]);
+            self.adapt_wb(wb, &[]);
         }
     }
 
@@ -54,7 +54,7 @@ impl Writeback {
             let Some(work) = self.flushers[wb].work else {
                 return false;
             };
-            let now = self.tick();
+            let now = self.current_tick();
             if let Some((began, progress)) = self.flushers[wb].began {
                 let flusher = &mut self.flushers[wb];
                 let is_over = progress && (now > began + HZ / 10 || work.nr_pages == 0);
@@ -121,11 +121,12 @@ impl Writeback {
             (most + TURN) / TURN * TURN
         };
         let origin = self.files[file as usize].writeback_index;
-        let now = self.tick();
+        let now = self.current_tick();
         let flusher = &mut self.flushers[index];
         let wb = &mut self.hooks.wbs[index];
         if wb.writeback_inodes == 0 && now > wb.rates.bw_time_stamp + HZ {
-            wb.rates.restart(wb.counts.dirtied, wb.counts.written, now);
+            wb.rates
+                .restart_measure(wb.counts.dirtied, wb.counts.written, now);
         }
         // What waits for its pages, as sync does, is not held.
         flusher.call = match work.reason {
@@ -143,7 +144,7 @@ impl Writeback {
 
     /// Finds something to do; false if there is nothing.
     pub(super) fn begin_work(&mut self, wb: usize) -> bool {
-        let now = self.tick();
+        let now = self.current_tick();
         let periodic = self.sysctl.dirty_writeback_interval;
         let due = periodic > 0 && now >= self.flushers[wb].last_old_flush + periodic;
         let (reason, nr_pages) = if self.syncing {

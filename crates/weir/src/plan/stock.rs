@@ -52,7 +52,8 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run> {
 
 /// The scenario with files of a stock kernel in place of knobs.
 fn translate_scenario(scenario: &Scenario) -> Result<Scenario> {
-    let levels = twin::levels(scenario).map_err(|why| executor::Error::Refused(of_model(why)))?;
+    let levels =
+        twin::dirty_levels(scenario).map_err(|why| executor::Error::Refused(of_model(why)))?;
     let host = HostLimits {
         limit: levels.limit,
         background: levels.background,
