@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What lab and guest say to each other: a [`GuestConfig`] goes in as `/guest.json` of the
-//! initramfs, [`Event`]s come out as JSON lines on the second serial port.
+//! Messages between lab and guest: a [`GuestConfig`] goes in as `/guest.json` of the initramfs,
+//! [`Event`]s come out as JSON lines on the second serial port.
 
 use scenario::model::{Arm, Filesystem, Scenario};
 pub use scenario::rundir::{Event, OUT};

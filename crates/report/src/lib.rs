@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What came out of a scenario, and whether it is what had to come out.
+//! Results of a scenario, and verdicts on what had to come out.
 //!
 //! The input is one [`Run`] per guest, from any executor; the output a [`Report`], printed as a
 //! table ([`terminal_report`], [`markdown_report`]) or as one JSON object ([`report_json`]). Three

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel log holds against a run.
+//! Lines of the kernel log that count against a run.
 //!
 //! A kernel that warned has failed, whatever was measured on it. The ring buffer is read once, at
 //! the end: a guest's as a whole (the lab boots with a large one), a host's from the beginning of

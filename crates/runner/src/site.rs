@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a scenario runs: what its names stand for on this machine.
+//! The site of a scenario: cgroups and disks of this machine that its names stand for.
 
 use anyhow::{Context, Result};
 use nix::sys::stat::{major, minor};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What lab, twin and host have in common: a scenario in, one [`Run`] for each arm and repeat out.
+//! The part that lab, twin and host have in common: a scenario in, one [`Run`] for each arm and
+//! repeat out.
 
 use crate::metric::Figures;
 use crate::model::{Arm, Scenario};

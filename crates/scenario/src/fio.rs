@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which fio options a job may use: those fio has, less those the lab sets itself. A misspelt
+//! Options of fio that a job may use: those fio has, less those the lab sets itself. A misspelt
 //! option would otherwise be found only when a guest has booted.
 
 use config::problem::nearest;

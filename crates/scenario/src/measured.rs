@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What was measured in one phase, raw: nanoseconds and bytes, the same wherever it ran.
+//! Measurements of one phase, raw: nanoseconds and bytes, the same wherever it ran.
 //!
 //! Lab and twin fill this; [`crate::metric::compute_metrics`] alone makes figures of it.
 

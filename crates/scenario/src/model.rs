@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a scenario says, after parsing and validation: plain data that lab, twin and host read
-//! alike.
+//! A scenario after parsing and validation: plain data that lab, twin and host read alike.
 //!
 //! Byte sizes are `u64` bytes, bandwidths bytes per second, durations milliseconds. Every name that
 //! refers to something (a job's cgroup, a phase's job) has been checked to exist.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which place honours which key: one table. `weir check --on`, each executor and the column
+//! The places that honour each key: one table. `weir check --on`, each executor and the column
 //! *where* of `docs/scenarios.md` follow it.
 
 use crate::executor::Refusal;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What runs leave in a directory: `results.jsonl`, which has all that a run said as [`Event`]s,
-//! `PHASE.csv` with samples and `PHASE.weir` with recordings. Times are in nanoseconds, sizes in
-//! bytes.
+//! Files that runs leave in a directory: `results.jsonl`, which has all that a run said as
+//! [`Event`]s, `PHASE.csv` with samples and `PHASE.weir` with recordings. Times are in nanoseconds,
+//! sizes in bytes.
 
 mod event;
 mod kept;

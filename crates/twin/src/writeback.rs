@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writeback: who throttles tasks that dirty pages, and who writes the pages.
 //!
-//! A dirty page goes down here once, from its task ([`Writeback::account_dirtied`]) to its flusher and the
-//! disk, and up once, when it is written ([`Writeback::end_bio`]).
+//! A dirty page goes down here once, from its task ([`Writeback::account_dirtied`]) to its flusher
+//! and the disk, and up once, when it is written ([`Writeback::end_bio`]).
 
 pub mod flusher;
 pub mod throttle;

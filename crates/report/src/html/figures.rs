@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What runs came to, side by side, and by how much they differ.
+//! Figures of runs side by side, and their differences.
 
 use super::text::escape_text;
 use crate::format::{format_ratio, format_value, seen_lines};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which pictures there are, in the order in which they are read: what the host holds against its
+//! The pictures of a page, in the order in which they are read: what the host holds against its
 //! limits, what each task got, what it lost, and the controller behind that. A picture has a panel
 //! for each run, all with the same axes; one that no run has anything for is left out.
 

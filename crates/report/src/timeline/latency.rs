@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How long tasks of each cgroup waited over time: p50 and p99 of the waits that began in a window.
+//! Waits of each cgroup's tasks over time: p50 and p99 of the waits that began in a window.
 
 use super::{Series, Timeline, To};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How far tasks came: what the kernel counted for each (recordings have that), else what the
+//! Progress of tasks: what the kernel counted for each (recordings have that), else what the
 //! throttle's passes say (a trace has nothing else; a task that no limit holds makes no passes, so
 //! its line stays flat).
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whose the disk's time is: each cgroup's part of what was dirtied, in windows of equal length.
+//! Shares of the disk: each cgroup's part of what was dirtied, in windows of equal length.
 //!
 //! What a task dirtied between two looks at it counts as dirtied evenly between them, as its line is
 //! drawn. Example: of a run of 9 s a window has 0.3 s, and tasks are looked at every 0.4 s, some of them

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How long operations took, in a table of fixed size: nothing is allocated while it is measured.
+//! Times of operations, in a table of fixed size: nothing is allocated while it is measured.
 //!
 //! Below 64 ns each nanosecond has a counter; above, each power of two is divided into 64 parts. So
 //! a percentile is off by 1/128 at most. Mean, deviation and maximum are exact.

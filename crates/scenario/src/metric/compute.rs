@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How figures are computed that are more than a count.
+//! Computation of figures that are more than a count.
 
 use crate::measured::{
     AllocatingJob, Cgroup, IoStalls, Job, Measured, MemoryJob, Place, Pressure, Tiers,

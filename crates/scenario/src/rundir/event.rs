@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a run of a scenario says while it goes on: [`Event`]s, one JSON line each, so that a run
+//! Messages of a scenario's run while it goes on: [`Event`]s, one JSON line each, so that a run
 //! that dies in the middle leaves everything it said before readable, and a transcript can be kept
 //! and read by people.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What was measured on a kernel, as [`crate::metric`] takes it.
+//! Measurements of a kernel, as [`crate::metric`] takes it.
 
 use super::{Allocations, MemoryReport as Report, PhaseResult, Pressure, TierSamples, TierSeries};
 use crate::measured::{self, AllocatingJob, Host, Job, Latency, Measured, MemoryJob, Place, Tiers};

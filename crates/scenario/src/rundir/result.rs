@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What was measured, raw: nothing here is computed but differences of counters.
+//! Measurements of a run, raw: nothing here is computed but differences of counters.
 
 use crate::measured::{Cpu, IoStalls, Spread};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What requests of a disk take besides their bytes: latency, part of which overlaps with others',
+//! Times of a disk's requests besides their bytes: latency, part of which overlaps with others',
 //! and seeks. A disk of which only a bandwidth is said takes neither.
 //!
 //! Example. An SSD answers a read of 4 KiB after 77 us, 8 at a time: each holds the line for 9.6 us

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is on its way to a disk, and who waits for room there.
+//! Requests on their way to a disk, and waiters for room there.
 
 use crate::mm::domain::PAGE;
 

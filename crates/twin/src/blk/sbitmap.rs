@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who waits for a slot is woken, with all others, when an eighth of a CPU's slots is free, eight
-//! at most (`sbq_calc_wake_batch`); who waits for the kernel's writeback throttling when an eighth
-//! of what that lets in is (`wbt_rqw_done`), and then has a slot for certain.
+//! A waiter for a slot is woken, with all others, when an eighth of a CPU's slots is free, eight at
+//! most (`sbq_calc_wake_batch`); a waiter for the kernel's writeback throttling when an eighth of
+//! what that lets in is (`wbt_rqw_done`), and then has a slot for certain.
 //!
 //! Woken at once, flushers run one after the other on a CPU, first the one that has used less of
 //! it, and the first takes what is free. So of two that write to a slow disk the one that needs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How a transaction commits.
+//! The commit of a transaction.
 //!
 //! Five seconds after the first has joined it (`commit=`), at the next whole second, or as a task
 //! syncs a file that did, a descriptor and the transaction's blocks are written, in their turn in

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How the memory of a phase is driven: its holders begin, every 10 ms everything goes on, and at
+//! The memory of a phase as time goes on: its holders begin, every 10 ms everything goes on, and at
 //! the end all is free again.
 
 use super::holder::Holder;

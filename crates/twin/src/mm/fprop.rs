@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who completes how much of a domain's writeback, with recent completions counting more.
+//! Shares of a domain's completed writeback, with recent completions counting more.
 //!
 //! A domain counts all completed pages, each device's writeback its own; every three seconds all
 //! counts are halved. A share is own / all, and is what part of the domain's limit a device's

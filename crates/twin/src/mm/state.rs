@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What counts pages: cgroups, writebacks, files, tasks.
+//! Owners of pages, with their counts: cgroups, writebacks, files, tasks.
 
 use super::domain::WbDomain;
 use super::fprop::FpropLocal;

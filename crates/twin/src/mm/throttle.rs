@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who sleeps in reclaim, why, and what ends it: `congestion_wait()` up to 5.15,
+//! Sleeps in reclaim, their reasons, and what ends them: `congestion_wait()` up to 5.15,
 //! `reclaim_throttle()` since.
 //!
 //! | met | up to 5.15 | 5.16-rc | 6.12 |

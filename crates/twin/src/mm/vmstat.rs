@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is counted of reclaim, where pages are kept one by one.
+//! Counters of reclaim, where pages are kept one by one.
 
 use super::zone::Reclaimed;
 use crate::sim::clock::Ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which pages of a file are dirty (or in the cache, or, of a reader's, there): one bit each, in
-//! pieces of 4,096 pages (16 MiB) that exist only while one of theirs is dirty. A sequential writer
-//! of a huge file so needs memory for what is dirty, not for the file.
+//! Dirty pages of a file (or those in the cache, or, of a reader's, there): one bit each, in pieces
+//! of 4,096 pages (16 MiB) that exist only while one of theirs is dirty. A sequential writer of a
+//! huge file so needs memory for what is dirty, not for the file.
 
 const WORDS: usize = 64;
 const PIECE: u64 = 64 * WORDS as u64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a phase on the model measured, as every place that runs scenarios says it.
+//! Measurements of a phase on the model, as every place that runs scenarios gives them.
 
 use super::Span;
 use crate::host::Host as Model;

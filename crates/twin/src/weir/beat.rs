@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the module does by the clock: five times a second ratios and floors are evaluated and the
+//! The module's work by the clock: five times a second ratios and floors are evaluated and the
 //! drain is measured, fifty times a second the holders of floors are counted while the host is
 //! above its background level. The module spreads that over several turns where there are more than
 //! eighty; here all are counted in one.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the module's probes do to a pass: leave it out below a floor, amend the limits it finds,
-//! and have the task look again sooner.
+//! The module's probes of a pass: they leave it out below a floor, amend the limits it finds, and
+//! have the task look again sooner.
 
 use super::{Hooks, Weir};
 use crate::mm::Dirtier;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a flusher does next: which work, which file, and for how long it is that one's turn.
+//! The next step of a flusher: its work, its file, and the length of that file's turn.
 
 use super::Writeback;
 use super::flusher::{WbReason, WbWritebackWork, WritebackControl};
