@@ -9,11 +9,11 @@ use std::fs;
 
 /// One line for each change that others on this machine notice; it is put back when the run is
 /// over.
-pub fn changes(host: &Host, request: &Request) -> Vec<String> {
+pub fn list_changes(host: &Host, request: &Request) -> Vec<String> {
     let scenario = request.scenario;
     let mut lines = Vec::new();
     let now = |name: &str| {
-        let text = fs::read_to_string(worker::sysctl(name)).unwrap_or_default();
+        let text = fs::read_to_string(worker::sysctl_file(name)).unwrap_or_default();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     for (name, value) in &scenario.host.sysctl {

@@ -17,19 +17,19 @@ use std::path::{Path, PathBuf};
 struct Refusals(Vec<Refusal>);
 
 impl Refusals {
-    fn key(&mut self, key: impl Into<String>, what: impl Into<String>) {
+    fn refuse_key(&mut self, key: impl Into<String>, what: impl Into<String>) {
         self.0.push(Refusal::new(key, what));
     }
 
-    fn machine(&mut self, what: impl Into<String>) {
-        self.key("", what);
+    fn refuse_machine(&mut self, what: impl Into<String>) {
+        self.refuse_key("", what);
     }
 }
 
 /// Everything that keeps any scenario from being run here, in `arms`, with the module at `module`.
 pub fn of_machine(arms: &[Arm], module: Option<&Path>) -> Vec<Refusal> {
     let mut refused = Refusals::default();
-    machine(&mut refused);
+    check_machine(&mut refused);
     arms_of(arms, module, &mut refused);
     refused.0
 }
@@ -37,34 +37,34 @@ pub fn of_machine(arms: &[Arm], module: Option<&Path>) -> Vec<Refusal> {
 /// Everything that keeps `scenario` from being run here, with disks `given` by name in directories.
 pub fn of_scenario(scenario: &Scenario, given: &BTreeMap<String, PathBuf>) -> Vec<Refusal> {
     let mut refused = Refusals(place::refused_keys(scenario, Place::Host));
-    host(scenario, &mut refused);
+    check_host(scenario, &mut refused);
     disks_of(scenario, given, &mut refused);
-    jobs(scenario, &mut refused);
+    check_jobs(scenario, &mut refused);
     refused.0
 }
 
 /// What every scenario needs.
-fn machine(refused: &mut Refusals) {
+fn check_machine(refused: &mut Refusals) {
     if !geteuid().is_root() {
-        refused.machine("takes root: sudo weir run ... --on host");
+        refused.refuse_machine("takes root: sudo weir run ... --on host");
     }
     let root = Path::new(CGROUP_ROOT);
     let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
     let has = |name| controllers.split_whitespace().any(|word| word == name);
     if !has("memory") || !has("io") {
-        refused.machine(format!(
+        refused.refuse_machine(format!(
             "no cgroup v2 with the controllers memory and io at {CGROUP_ROOT}: boot with systemd.unified_cgroup_hierarchy=1"
         ));
     } else if root.join("cgroup.events").exists() {
-        refused.machine(format!(
+        refused.refuse_machine(format!(
             "{CGROUP_ROOT} is not the root of all cgroups, as inside a container: run weir outside of it"
         ));
     }
     if fs::read_to_string("/proc/pressure/io").is_err() {
-        refused.machine("no pressure stall information in /proc/pressure: boot with psi=1");
+        refused.refuse_machine("no pressure stall information in /proc/pressure: boot with psi=1");
     }
     if !on_path("fio") {
-        refused.machine("fio is not installed: apt-get install fio");
+        refused.refuse_machine("fio is not installed: apt-get install fio");
     }
 }
 
@@ -76,7 +76,7 @@ fn arms_of(arms: &[Arm], module: Option<&Path>, refused: &mut Refusals) {
         state = "observe".into();
     }
     if arms.contains(&Arm::Stock) && has_module() {
-        refused.machine(
+        refused.refuse_machine(
             "weir is loaded, and arm stock is without it: run `weir unload` first, or only --arm weir",
         );
     }
@@ -85,25 +85,25 @@ fn arms_of(arms: &[Arm], module: Option<&Path>, refused: &mut Refusals) {
     }
     match module {
         _ if has_module() && !["idle", "active"].contains(&state.as_str()) => {
-            refused.machine(format!(
+            refused.refuse_machine(format!(
                 "weir is loaded, but its state is `{state}`: arm weir needs `idle` or `active` (see `weir status`)"
             ));
         }
         _ if has_module() => {}
-        None => refused.machine(
+        None => refused.refuse_machine(
             "no weir.ko is installed for this kernel: install weir-dkms or run `make install`, name one by --module, or run only --arm stock",
         ),
         Some(path) if !path.is_file() => {
-            refused.machine(format!("{}: there is no such module", path.display()));
+            refused.refuse_machine(format!("{}: there is no such module", path.display()));
         }
         Some(_) => {}
     }
 }
 
-fn host(scenario: &Scenario, refused: &mut Refusals) {
+fn check_host(scenario: &Scenario, refused: &mut Refusals) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if scenario.host.cpus as usize > cpus {
-        refused.key(
+        refused.refuse_key(
             "host.cpus",
             format!(
                 "the scenario has {} CPUs, this machine {cpus}",
@@ -114,7 +114,7 @@ fn host(scenario: &Scenario, refused: &mut Refusals) {
     // The kernel keeps some of what is installed for itself.
     let memory = read_meminfo("MemTotal:").unwrap_or(0);
     if scenario.host.memory_bytes / 8 * 7 > memory {
-        refused.key(
+        refused.refuse_key(
             "host.memory",
             format!(
                 "the scenario has {} MiB of memory, this machine {} MiB",
@@ -124,9 +124,9 @@ fn host(scenario: &Scenario, refused: &mut Refusals) {
         );
     }
     for name in scenario.host.sysctl.keys() {
-        if let Err(why) = fs::read_to_string(worker::sysctl(name)) {
-            let file = worker::sysctl(name);
-            refused.key(
+        if let Err(why) = fs::read_to_string(worker::sysctl_file(name)) {
+            let file = worker::sysctl_file(name);
+            refused.refuse_key(
                 format!("host.sysctl.\"{name}\""),
                 format!("{}: {why}", file.display()),
             );
@@ -150,7 +150,7 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
                 .iter()
                 .map(|disk| disk.name.as_str())
                 .collect();
-            refused.machine(format!(
+            refused.refuse_machine(format!(
                 "--disk {name}: the scenario has no such disk, it has: {}",
                 known.join(", ")
             ));
@@ -162,7 +162,7 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
             continue;
         }
         if disk.filesystem == Filesystem::Swap {
-            refused.key(format!("disk[{index}].filesystem"), place::SHARED);
+            refused.refuse_key(format!("disk[{index}].filesystem"), place::SHARED);
             continue;
         }
         match given.get(&disk.name) {
@@ -175,7 +175,7 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
     }
     let available = read_meminfo("MemAvailable:").unwrap_or(0);
     if memory > available {
-        refused.machine(format!(
+        refused.refuse_machine(format!(
             "disks of {} MiB would be made in memory, of which {} MiB are available: give some by --disk NAME=DIRECTORY, or a smaller `size`",
             memory >> 20,
             available >> 20
@@ -189,8 +189,8 @@ fn made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals)
     let Some((program, _)) = disks::mkfs_command(disk.filesystem) else {
         return;
     };
-    let mut lacks = |what: String| refused.key(format!("disk[{index}]"), what);
-    if !modules::exists(disk::DRIVER) && !Path::new("/sys/block/nbd0").exists() {
+    let mut lacks = |what: String| refused.refuse_key(format!("disk[{index}]"), what);
+    if !modules::is_available(disk::DRIVER) && !Path::new("/sys/block/nbd0").exists() {
         lacks(format!(
             "this kernel has no module {}, of which disks are made: give one by --disk {}=DIRECTORY",
             disk::DRIVER,
@@ -200,7 +200,7 @@ fn made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals)
     if !on_path(program) {
         lacks(format!("{program} is not installed"));
     }
-    if !worker::has_filesystem(kind) && !modules::exists(kind) {
+    if !worker::has_filesystem(kind) && !modules::is_available(kind) {
         lacks(format!("this kernel has no {kind}"));
     }
     if disk.encrypted && disk.io_cost {
@@ -211,7 +211,7 @@ fn made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals)
             lacks("`encrypted` takes dmsetup: apt-get install dmsetup".into());
         }
         for module in disks::ENCRYPTION {
-            if !modules::exists(module) {
+            if !modules::is_available(module) {
                 lacks(format!("`encrypted`: this kernel has no module {module}"));
             }
         }
@@ -226,7 +226,8 @@ fn given_disk(
     refused: &mut Refusals,
 ) {
     let at = directory.display();
-    let mut cannot = |key: &str, what: String| refused.key(format!("disk[{index}].{key}"), what);
+    let mut cannot =
+        |key: &str, what: String| refused.refuse_key(format!("disk[{index}].{key}"), what);
     let own = format!(
         "weir does not change the given disk at {at}: remove the key, or leave out --disk {}=... so that weir makes the disk",
         disk.name
@@ -244,7 +245,7 @@ fn given_disk(
     if !directory.is_dir() {
         return cannot("name", format!("{at} is not a directory"));
     }
-    let Some(mount) = mounts::of(directory) else {
+    let Some(mount) = mounts::mount_of(directory) else {
         return cannot("name", format!("{at} is on no mount"));
     };
     let kind = disks::kernel_name(disk.filesystem);
@@ -288,11 +289,11 @@ fn given_disk(
     }
 }
 
-fn jobs(scenario: &Scenario, refused: &mut Refusals) {
+fn check_jobs(scenario: &Scenario, refused: &mut Refusals) {
     for (index, job) in scenario.jobs.iter().enumerate() {
         for (option, value) in &job.fio {
             if leads_elsewhere(value) {
-                refused.key(
+                refused.refuse_key(
                     format!("job[{index}].fio.{option}"),
                     format!("`{value}` is outside of the job's disk, and this is no guest: name files without a path"),
                 );

@@ -42,40 +42,40 @@ pub fn left_over() -> Result<LeftOver> {
     if !Path::new(RUN).exists() && !Path::new(CGROUP).exists() {
         return Ok(LeftOver::Nothing);
     }
-    match Lock::take(false)? {
-        Some(lock) => clean(lock).map(|()| LeftOver::PutBack),
+    match Lock::take_lock(false)? {
+        Some(lock) => clean_up(lock).map(|()| LeftOver::PutBack),
         None => Ok(LeftOver::GoesOn),
     }
 }
 
 /// Waits for the run to end, then does as [`left_over`].
 pub(crate) fn after_keeper() -> Result<()> {
-    match Lock::take(true)? {
-        Some(lock) => clean(lock),
+    match Lock::take_lock(true)? {
+        Some(lock) => clean_up(lock),
         None => Ok(()),
     }
 }
 
 /// Puts everything back, and gives the lock up.
-pub(crate) fn clean(lock: Lock) -> Result<()> {
+pub(crate) fn clean_up(lock: Lock) -> Result<()> {
     let mut left = Vec::new();
     let mut kept = Vec::new();
     let (first, last): (Vec<Entry>, Vec<Entry>) = ledger::latest_first()
         .into_iter()
         .partition(|entry| matches!(entry, Entry::Release { .. }));
-    settle(first, &mut kept, &mut left);
+    settle_entries(first, &mut kept, &mut left);
     // Also those that have left the environment behind, if they are in a cgroup of the run.
     let _ = fs::write(Path::new(CGROUP).join("cgroup.kill"), "1");
-    if let Err(names) = processes::end(false, PATIENCE) {
+    if let Err(names) = processes::kill_marked(false, PATIENCE) {
         left.push(format!("processes that do not end: {}", names.join(", ")));
     }
-    left.extend(unmount());
-    left.extend(unmap());
-    if let Err(names) = processes::end(true, PATIENCE) {
+    left.extend(unmount_all());
+    left.extend(remove_mapped_devices());
+    if let Err(names) = processes::kill_marked(true, PATIENCE) {
         left.push(format!("processes that do not end: {}", names.join(", ")));
     }
     left.extend(remove_cgroups());
-    settle(last, &mut kept, &mut left);
+    settle_entries(last, &mut kept, &mut left);
     if left.is_empty() {
         for entry in fs::read_dir(RUN).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -86,7 +86,7 @@ pub(crate) fn clean(lock: Lock) -> Result<()> {
             left.push(format!("{RUN}: {why}"));
         }
     } else {
-        let _ = ledger::keep(&kept);
+        let _ = ledger::keep_entries(&kept);
     }
     match left.is_empty() {
         true => Ok(()),
@@ -97,11 +97,15 @@ pub(crate) fn clean(lock: Lock) -> Result<()> {
     }
 }
 
-fn unmount() -> Option<String> {
+fn unmount_all() -> Option<String> {
     let below = |mount: &mounts::Mount| mount.at.starts_with(RUN);
     let mut busy = None;
-    for mount in mounts::all().iter().rev().filter(|mount| below(mount)) {
-        let done = soon(|| match umount2(&mount.at, MntFlags::UMOUNT_NOFOLLOW) {
+    for mount in mounts::all_mounts()
+        .iter()
+        .rev()
+        .filter(|mount| below(mount))
+    {
+        let done = retry_for_a_while(|| match umount2(&mount.at, MntFlags::UMOUNT_NOFOLLOW) {
             Ok(()) | Err(nix::errno::Errno::EINVAL) => Ok(()),
             Err(why) => Err(why),
         });
@@ -115,7 +119,7 @@ fn unmount() -> Option<String> {
 }
 
 /// Removes device-mapper devices.
-fn unmap() -> Option<String> {
+fn remove_mapped_devices() -> Option<String> {
     let mut left = None;
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let name = fs::read_to_string(entry.path().join("dm/name")).unwrap_or_default();
@@ -127,7 +131,7 @@ fn unmap() -> Option<String> {
             let options = ["--noudevrules", "--noudevsync", "remove", name];
             runner::system::run(Command::new("dmsetup").args(options))
         };
-        if let Err(why) = soon(remove) {
+        if let Err(why) = retry_for_a_while(remove) {
             left = Some(format!("the device {name}: {why:#}"));
         }
     }
@@ -149,7 +153,7 @@ fn remove_cgroups() -> Option<String> {
     }
     let mut left = None;
     for cgroup in all.iter().rev() {
-        if let Err(why) = soon(|| gone(fs::remove_dir(cgroup))) {
+        if let Err(why) = retry_for_a_while(|| ignore_not_found(fs::remove_dir(cgroup))) {
             left = Some(format!("the cgroup {}: {why}", cgroup.display()));
         }
     }
@@ -157,7 +161,7 @@ fn remove_cgroups() -> Option<String> {
 }
 
 /// Puts entries back; what cannot be is kept, with why.
-fn settle(entries: Vec<Entry>, kept: &mut Vec<Entry>, left: &mut Vec<String>) {
+fn settle_entries(entries: Vec<Entry>, kept: &mut Vec<Entry>, left: &mut Vec<String>) {
     for entry in entries {
         if let Err(why) = put_back(&entry) {
             left.push(format!("{why:#}"));
@@ -178,16 +182,16 @@ fn put_back(entry: &Entry) -> Result<()> {
                 }
             }
         }
-        Entry::Remove { directory } => gone(fs::remove_dir_all(directory))
+        Entry::Remove { directory } => ignore_not_found(fs::remove_dir_all(directory))
             .map_err(|why| anyhow!("removing {}: {why}", directory.display())),
-        Entry::Unload { module } => soon(|| match modules::unload(module)? {
+        Entry::Unload { module } => retry_for_a_while(|| match modules::try_unload(module)? {
             true => Ok(()),
             false => Err(anyhow!("the kernel module {module} is in use")),
         }),
     }
 }
 
-fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
+fn ignore_not_found(removed: std::io::Result<()>) -> std::io::Result<()> {
     match removed {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
@@ -195,7 +199,7 @@ fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
 }
 
 /// Tries again for a while.
-fn soon<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+fn retry_for_a_while<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let deadline = Instant::now() + SOON;
     loop {
         match attempt() {

@@ -55,7 +55,7 @@ pub struct Made {
 impl Made {
     /// Makes a disk of `size` bytes, fast for now; it will have this bandwidth.
     pub fn new(size: u64, write: Option<u64>, read: Option<u64>) -> Result<Made> {
-        modules::need(DRIVER)?;
+        modules::load_with_dependencies(DRIVER)?;
         for number in 0.. {
             let name = format!("nbd{number}");
             let block = Path::new("/sys/block").join(&name);
@@ -71,7 +71,7 @@ impl Made {
             if let Some(hold) = start(&device, &block, size, write, read)? {
                 if let Some(bandwidth) = write {
                     for file in ["queue/max_sectors_kb", "queue/nr_requests"] {
-                        ledger::remember(&block.join(file))?;
+                        ledger::remember_value(&block.join(file))?;
                     }
                     shape_queue(&device, bandwidth)?;
                 }
@@ -136,7 +136,7 @@ pub(crate) fn is_command_line(text: &[u8]) -> bool {
 /// `weir-disk DEVICE SIZE WRITE_BANDWIDTH READ_BANDWIDTH`, bytes and bytes per second, 0 for no
 /// bound: is the disk until the device is let go of. Standard input makes it slow, and its end fast
 /// again.
-pub fn serve() -> ExitCode {
+pub fn serve_disk() -> ExitCode {
     match be_disk() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -226,7 +226,7 @@ fn be_disk() -> Result<()> {
             slow,
             bandwidth: [read, write],
         };
-        if let Err(why) = disk.answer(&ours) {
+        if let Err(why) = disk.answer_requests(&ours) {
             let _ = writeln!(io::stderr(), "{PROGRAM}: {why}");
         }
         let _ = ours.shutdown(std::net::Shutdown::Both);
@@ -254,13 +254,13 @@ struct Reply {
 
 impl Disk {
     /// Does what the kernel asks for until it asks for nothing more.
-    fn answer(&self, socket: &UnixStream) -> io::Result<()> {
+    fn answer_requests(&self, socket: &UnixStream) -> io::Result<()> {
         let out = Arc::new(Mutex::new(socket.try_clone()?));
         // One for reads, one for writes: the answers of each are due one after the other.
         let lines = [0, 1].map(|_| {
             let (line, replies) = channel::<Reply>();
             let (out, memory, slow) = (out.clone(), self.memory.clone(), self.slow.clone());
-            std::thread::spawn(move || reply(&replies, &out, &memory, &slow));
+            std::thread::spawn(move || send_replies(&replies, &out, &memory, &slow));
             line
         });
         let mut free = [Instant::now(); 2];
@@ -314,7 +314,12 @@ impl Disk {
 }
 
 /// Gives answers when they are due, or at once when the disk is to be fast.
-fn reply(replies: &Receiver<Reply>, out: &Mutex<UnixStream>, memory: &File, slow: &AtomicBool) {
+fn send_replies(
+    replies: &Receiver<Reply>,
+    out: &Mutex<UnixStream>,
+    memory: &File,
+    slow: &AtomicBool,
+) {
     for mut reply in replies {
         while slow.load(Ordering::Relaxed) {
             let left = reply.due.saturating_duration_since(Instant::now());
@@ -368,7 +373,7 @@ mod tests {
             slow: slow.clone(),
             bandwidth: [0, write],
         };
-        let thread = std::thread::spawn(move || disk.answer(&ours).is_ok());
+        let thread = std::thread::spawn(move || disk.answer_requests(&ours).is_ok());
         (kernel, slow, thread)
     }
 

@@ -23,7 +23,7 @@ pub const PROGRAM: &str = "weir-keeper";
 
 /// `weir-keeper`: a [`RunConfig`] comes in as the first line of standard input, which then stays
 /// open for as long as the run is wanted; events go out.
-pub fn keep() -> ExitCode {
+pub fn keep_run() -> ExitCode {
     let channel = match std::io::stdout().as_fd().try_clone_to_owned() {
         Ok(out) => Channel::new(File::from(out)),
         Err(_) => return ExitCode::FAILURE,
@@ -45,7 +45,7 @@ fn run(channel: &Channel) -> Result<()> {
     stdin().read_line(&mut line).context("reading the config")?;
     let config: RunConfig = serde_json::from_str(&line).context("reading the config")?;
     clean::left_over()?;
-    let Some(lock) = Lock::take(false)? else {
+    let Some(lock) = Lock::take_lock(false)? else {
         bail!("another `weir run --on host` goes on here: one at a time");
     };
     let (mut log, taint) = (Log::from_now(), klog::kernel_taint());
@@ -53,13 +53,13 @@ fn run(channel: &Channel) -> Result<()> {
     // SAFETY: this process has no other thread.
     let worker = match unsafe { fork() }.context("starting the worker")? {
         ForkResult::Child => {
-            begin(keeper);
-            worker::work(&config, channel);
+            begin_worker(keeper);
+            worker::run_worker(&config, channel);
             std::process::exit(0)
         }
         ForkResult::Parent { child } => child,
     };
-    let text = match wait(worker) {
+    let text = match wait_for_worker(worker) {
         Ok(End::Wanted | End::Itself(WaitStatus::Exited(_, 0))) => None,
         Ok(End::Itself(WaitStatus::Signaled(_, signal, _))) => Some(format!(
             "the process that runs the scenario was killed by {signal}"
@@ -76,13 +76,13 @@ fn run(channel: &Channel) -> Result<()> {
         });
     }
     channel.send_stage("putting everything back");
-    let cleaned = clean::clean(lock);
+    let cleaned = clean::clean_up(lock);
     channel.send(&klog::scan_log(&mut log, taint));
     cleaned
 }
 
 /// The worker's first steps.
-fn begin(keeper: Pid) {
+fn begin_worker(keeper: Pid) {
     // The keeper may have ended before that: then no signal would come.
     if set_pdeathsig(Signal::SIGKILL).is_err() || getppid() != keeper {
         std::process::exit(1);
@@ -105,7 +105,7 @@ enum End {
 }
 
 /// Waits for the worker's end, or ends it when `weir run` has ended or wants it to.
-fn wait(worker: Pid) -> Result<End> {
+fn wait_for_worker(worker: Pid) -> Result<End> {
     let mut wanted = false;
     // SAFETY: a process id and no flags; the result is checked.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, worker.as_raw(), 0) };

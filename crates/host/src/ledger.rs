@@ -40,7 +40,7 @@ pub enum Entry {
 }
 
 /// The path of the ledger.
-fn file() -> PathBuf {
+fn ledger_file() -> PathBuf {
     Path::new(RUN).join("ledger")
 }
 
@@ -53,16 +53,16 @@ pub fn add(entry: &Entry) -> Result<()> {
     OpenOptions::new()
         .create(true)
         .append(true)
-        .open(file())
+        .open(ledger_file())
         .and_then(|mut file| file.write_all(line.as_bytes()))
-        .with_context(|| format!("{}", file().display()))
+        .with_context(|| format!("{}", ledger_file().display()))
 }
 
 /// Remembers what a file of the kernel's says now.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn remember(path: &Path) -> Result<()> {
+pub fn remember_value(path: &Path) -> Result<()> {
     let value = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
     add(&Entry::Write {
         file: path.to_owned(),
@@ -72,7 +72,7 @@ pub fn remember(path: &Path) -> Result<()> {
 
 /// All entries, the latest first. A line that its writer was killed at stands for no change.
 pub fn latest_first() -> Vec<Entry> {
-    let text = fs::read_to_string(file()).unwrap_or_default();
+    let text = fs::read_to_string(ledger_file()).unwrap_or_default();
     let entries = text
         .lines()
         .rev()
@@ -84,8 +84,8 @@ pub fn latest_first() -> Vec<Entry> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn keep(entries: &[Entry]) -> Result<()> {
-    fs::remove_file(file()).or_else(|why| match why.kind() {
+pub fn keep_entries(entries: &[Entry]) -> Result<()> {
+    fs::remove_file(ledger_file()).or_else(|why| match why.kind() {
         std::io::ErrorKind::NotFound => Ok(()),
         _ => Err(why),
     })?;

@@ -37,8 +37,8 @@ mod processes;
 mod session;
 mod worker;
 
-pub use disk::{PROGRAM as DISK, serve as disk};
-pub use keeper::{PROGRAM as KEEPER, keep as keeper};
+pub use disk::{PROGRAM as DISK, serve_disk as disk};
+pub use keeper::{PROGRAM as KEEPER, keep_run as keeper};
 pub use session::Interrupt;
 
 use scenario::executor::{Error, Executor, Progress, Refusal, Request, Run};
@@ -81,7 +81,7 @@ impl Executor for Host<'_> {
         if !refused.is_empty() {
             return Err(Error::Refused(refused));
         }
-        if !(self.agree)(&ask::changes(self, request))? {
+        if !(self.agree)(&ask::list_changes(self, request))? {
             return Err(anyhow::anyhow!("nothing was changed").into());
         }
         session::run(self, request, progress)

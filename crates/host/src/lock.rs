@@ -21,7 +21,7 @@ impl Lock {
     ///
     /// # Errors
     /// The directory cannot be made.
-    pub fn take(wait: bool) -> Result<Option<Lock>> {
+    pub fn take_lock(wait: bool) -> Result<Option<Lock>> {
         let how = match wait {
             true => FlockArg::LockExclusive,
             false => FlockArg::LockExclusiveNonblock,

@@ -11,7 +11,7 @@ use std::fs;
 use std::process::Command;
 
 /// Names of the modules that are loaded.
-fn loaded() -> BTreeSet<String> {
+fn loaded_modules() -> BTreeSet<String> {
     let text = fs::read_to_string("/proc/modules").unwrap_or_default();
     let names = text.lines().filter_map(|line| line.split(' ').next());
     names.map(str::to_owned).collect()
@@ -30,17 +30,17 @@ fn with_dependencies(name: &str) -> Option<Vec<String>> {
 }
 
 /// Can the module be loaded, if it is not there already?
-pub fn exists(name: &str) -> bool {
+pub fn is_available(name: &str) -> bool {
     let built_in = || with_dependencies(name).is_some();
-    loaded().contains(name) || built_in()
+    loaded_modules().contains(name) || built_in()
 }
 
 /// Loads a module and what it depends on, unless they are there.
 ///
 /// # Errors
 /// There is no such module, or the kernel refuses it.
-pub fn need(name: &str) -> Result<()> {
-    let before = loaded();
+pub fn load_with_dependencies(name: &str) -> Result<()> {
+    let before = loaded_modules();
     let wanted = with_dependencies(name).unwrap_or_else(|| vec![name.to_owned()]);
     for module in wanted {
         if !before.contains(&module) {
@@ -55,8 +55,8 @@ pub fn need(name: &str) -> Result<()> {
 ///
 /// # Errors
 /// Why it stays, if that is not because it is in use.
-pub fn unload(name: &str) -> Result<bool> {
-    if !loaded().contains(name) {
+pub fn try_unload(name: &str) -> Result<bool> {
+    if !loaded_modules().contains(name) {
         return Ok(true);
     }
     match delete_module(&CString::new(name)?, DeleteModuleFlags::O_NONBLOCK) {

@@ -20,14 +20,14 @@ pub struct Mount {
 }
 
 /// All mounts, in the order they were made.
-pub fn all() -> Vec<Mount> {
+pub fn all_mounts() -> Vec<Mount> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     text.lines().filter_map(parse).collect()
 }
 
 /// The mount that a directory is on: the latest of those nearest to it.
-pub fn of(directory: &Path) -> Option<Mount> {
-    let mounts = all().into_iter();
+pub fn mount_of(directory: &Path) -> Option<Mount> {
+    let mounts = all_mounts().into_iter();
     mounts
         .filter(|mount| directory.starts_with(&mount.at))
         .max_by_key(|mount| mount.at.as_os_str().len())
@@ -41,9 +41,9 @@ fn parse(line: &str) -> Option<Mount> {
     let options = [mount.get(5)?, filesystem.get(2)?];
     Some(Mount {
         number: (*mount.get(2)?).to_owned(),
-        at: unescaped(mount.get(4)?).into(),
+        at: unescape_path(mount.get(4)?).into(),
         kind: (*filesystem.first()?).to_owned(),
-        source: unescaped(filesystem.get(1)?).into(),
+        source: unescape_path(filesystem.get(1)?).into(),
         options: options
             .iter()
             .flat_map(|list| list.split(','))
@@ -53,7 +53,7 @@ fn parse(line: &str) -> Option<Mount> {
 }
 
 /// The kernel writes space, tab, newline and backslash as octal digits.
-fn unescaped(text: &str) -> String {
+fn unescape_path(text: &str) -> String {
     [
         ("\\040", " "),
         ("\\011", "\t"),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Processes with the mark: those that are a disk, or those that are none. One that has ended has
 /// no environment.
-fn marked(disks: bool) -> Vec<Pid> {
+fn marked_processes(disks: bool) -> Vec<Pid> {
     let variable = format!("{MARK}=");
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -38,10 +38,10 @@ fn marked(disks: bool) -> Vec<Pid> {
 ///
 /// # Errors
 /// Names of those that have not ended within `patience`.
-pub fn end(disks: bool, patience: Duration) -> Result<(), Vec<String>> {
+pub fn kill_marked(disks: bool, patience: Duration) -> Result<(), Vec<String>> {
     let deadline = Instant::now() + patience;
     loop {
-        let running = marked(disks);
+        let running = marked_processes(disks);
         if running.is_empty() {
             return Ok(());
         }

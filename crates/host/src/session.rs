@@ -63,7 +63,7 @@ pub fn run(host: &Host, request: &Request, progress: &dyn Progress) -> Result<Ve
             let left = phases.iter().skip(over).sum::<Duration>() + each * ahead;
             progress.report_stage(arm, repeat, what, left);
         };
-        let run = one(host, request, arm, repeat, &mut tell)?;
+        let run = run_once(host, request, arm, repeat, &mut tell)?;
         if host.interrupt.is_stopped() {
             return Err(match run.outcome {
                 Outcome::Done => Error::Interrupted,
@@ -79,7 +79,7 @@ pub fn run(host: &Host, request: &Request, progress: &dyn Progress) -> Result<Ve
 }
 
 /// One run; `tell` is told what is done now, and how many phases are over.
-fn one(
+fn run_once(
     host: &Host,
     request: &Request,
     arm: Arm,
@@ -121,7 +121,7 @@ fn one(
         drop(wanted);
         told.context("telling the keeper what to run")?;
     }
-    let mut said = Said::of(arm);
+    let mut said = Said::for_arm(arm);
     let mut failure = None;
     for line in BufReader::new(child.stdout.take().context("the keeper's words")?).lines() {
         // Half a line is a killed keeper's last.
@@ -136,7 +136,7 @@ fn one(
             Event::PhaseStart { phase } => tell(phase, said.phases),
             _ => {}
         }
-        said.note(event);
+        said.take_event(event);
     }
     let status = child.wait().context("waiting for the keeper")?;
     if !said.is_complete {
@@ -153,7 +153,7 @@ fn one(
         arm,
         repeat,
         kernel: said.kernel.clone(),
-        outcome: said.outcome(),
+        outcome: said.to_outcome(),
         metrics: said.metrics,
         log: None,
         seconds: begin.elapsed().as_secs_f64(),
@@ -174,7 +174,7 @@ struct Said {
 }
 
 impl Said {
-    fn of(arm: Arm) -> Said {
+    fn for_arm(arm: Arm) -> Said {
         Said {
             arm,
             kernel: String::new(),
@@ -187,7 +187,7 @@ impl Said {
         }
     }
 
-    fn note(&mut self, event: Event) {
+    fn take_event(&mut self, event: Event) {
         match event {
             Event::Boot { release } => self.kernel = release,
             Event::PhaseEnd(result) => {
@@ -202,7 +202,7 @@ impl Said {
         }
     }
 
-    fn outcome(&self) -> Outcome {
+    fn to_outcome(&self) -> Outcome {
         let taint = self.taint & !HARMLESS_TAINT;
         if let Some(line) = self.complaints.first() {
             let more = match self.complaints.len() {
@@ -230,9 +230,9 @@ mod tests {
     use super::*;
 
     fn outcome(events: Vec<Event>) -> Outcome {
-        let mut said = Said::of(Arm::Weir);
-        events.into_iter().for_each(|event| said.note(event));
-        said.outcome()
+        let mut said = Said::for_arm(Arm::Weir);
+        events.into_iter().for_each(|event| said.take_event(event));
+        said.to_outcome()
     }
 
     #[test]

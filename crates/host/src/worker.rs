@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs one arm of the scenario, and says how that went.
-pub fn work(config: &RunConfig, channel: &Channel) {
+pub fn run_worker(config: &RunConfig, channel: &Channel) {
     channel.send(&Event::Boot {
         release: system::kernel_release(),
     });
@@ -33,7 +33,7 @@ pub fn work(config: &RunConfig, channel: &Channel) {
 
 fn run(config: &RunConfig, channel: &Channel) -> Result<()> {
     let scenario = &config.scenario;
-    remember(scenario)?;
+    remember_settings(scenario)?;
     enable_controllers(scenario)?;
     let scratch = Path::new(RUN).join("tmp");
     fs::create_dir(&scratch).with_context(|| format!("making {}", scratch.display()))?;
@@ -45,12 +45,12 @@ fn run(config: &RunConfig, channel: &Channel) -> Result<()> {
     };
     for disk in &scenario.disks {
         let place = match config.disks.get(&disk.name) {
-            Some(directory) => given(directory),
+            Some(directory) => use_given_directory(directory),
             None => {
                 channel.send_stage(format!("mkfs {}", disk.name));
                 let new = Made::new(disk.size_bytes, disk.write_bandwidth, disk.read_bandwidth);
                 new.and_then(|new| {
-                    let place = mount(disk, &new.device);
+                    let place = mount_disk(disk, &new.device);
                     made.push(new);
                     place
                 })
@@ -82,7 +82,7 @@ fn run(config: &RunConfig, channel: &Channel) -> Result<()> {
 
 /// Writes down what will be changed of the whole machine: sysctls, and parameters of a module that
 /// is loaded.
-fn remember(scenario: &Scenario) -> Result<()> {
+fn remember_settings(scenario: &Scenario) -> Result<()> {
     // The phases' ends lift the dirty limits, so they are remembered in any case. The kernel shows
     // 0 for that one of each pair which is not in effect.
     for kind in ["dirty", "dirty_background"] {
@@ -93,15 +93,15 @@ fn remember(scenario: &Scenario) -> Result<()> {
         } else {
             "bytes"
         };
-        ledger::remember(&file(unit))?;
+        ledger::remember_value(&file(unit))?;
     }
     for name in scenario.host.sysctl.keys() {
         if !LIMITS.contains(&name.as_str()) {
-            ledger::remember(&sysctl(name))?;
+            ledger::remember_value(&sysctl_file(name))?;
         }
     }
     for name in scenario.host.weir.keys().filter(|_| has_module()) {
-        ledger::remember(&Path::new("/sys/module/weir/parameters").join(name))?;
+        ledger::remember_value(&Path::new("/sys/module/weir/parameters").join(name))?;
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ pub(crate) const LIMITS: [&str; 4] = [
 ];
 
 /// The file of a sysctl.
-pub(crate) fn sysctl(name: &str) -> PathBuf {
+pub(crate) fn sysctl_file(name: &str) -> PathBuf {
     Path::new("/proc/sys").join(name.replace('.', "/"))
 }
 
@@ -144,15 +144,15 @@ fn enable_controllers(scenario: &Scenario) -> Result<()> {
 }
 
 /// Puts what the scenario says on a block device, and mounts it.
-fn mount(disk: &scenario::model::Disk, device: &Path) -> Result<Disk> {
+fn mount_disk(disk: &scenario::model::Disk, device: &Path) -> Result<Disk> {
     let kind = disks::kernel_name(disk.filesystem);
     if !has_filesystem(kind) {
-        modules::need(kind)?;
+        modules::load_with_dependencies(kind)?;
     }
     let mut device = device.to_owned();
     if disk.encrypted {
         for module in disks::ENCRYPTION {
-            modules::need(module)?;
+            modules::load_with_dependencies(module)?;
         }
         device = disks::encrypt_device(&device, &format!("weir-run-{}", disk.name))?;
     }
@@ -174,7 +174,7 @@ pub(crate) fn has_filesystem(kind: &str) -> bool {
 }
 
 /// A directory of the run's own in one that was given.
-fn given(directory: &Path) -> Result<Disk> {
+fn use_given_directory(directory: &Path) -> Result<Disk> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let name = format!("weir-run-{}-{}", std::process::id(), now.as_nanos());
     let own = directory.join(name);
@@ -192,7 +192,7 @@ fn given(directory: &Path) -> Result<Disk> {
 
 /// `MAJOR:MINOR` of the whole disk that a directory is on.
 pub(crate) fn device_number(directory: &Path) -> Option<String> {
-    let mount = mounts::of(directory)?;
+    let mount = mounts::mount_of(directory)?;
     let device = Path::new("/sys/dev/block").join(&mount.number);
     let device = match device.exists() {
         true => device,

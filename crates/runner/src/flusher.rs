@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU time of flushers, which shows whether the flusher or its disk limits writeback: a flusher that is
-//! never idle is what all writers wait for.
+//! CPU time of flushers, which shows whether the flusher or its disk limits writeback: a flusher
+//! that is never idle is what all writers wait for.
 //!
 //! Flushers are work items that unbound kernel workers pick up. A worker carries what it does, or
 //! did last, in its name (`kworker/u8:1-flush-254:0`), so its CPU time since the last look is a
