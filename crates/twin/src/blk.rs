@@ -308,13 +308,13 @@ impl Device {
     }
 
     /// Stands still for a while; returns when it does so again, none if it never does.
-    pub fn stands_still(&mut self, now: Ns) -> Option<Ns> {
+    pub fn stand_still(&mut self, now: Ns) -> Option<Ns> {
         let (length, every) = self.traits.stalls;
         if every == 0 {
             return None;
         }
-        self.queue.stands_still(length, now);
-        self.reads.stands_still(length, now);
+        self.queue.stand_still(length, now);
+        self.reads.stand_still(length, now);
         Some(now.saturating_add(every))
     }
 

@@ -65,39 +65,39 @@ impl Host {
     fn dispatch_event(&mut self, event: Event) {
         let tasks = &mut self.tasks;
         match event {
-            Event::Task(task) => tasks.task_goes_on(task as usize),
-            Event::Flusher(wb, number) => tasks.flusher_goes_on(wb as usize, number),
-            Event::Complete(device) => tasks.request_ends(device as usize),
-            Event::Commit(device) => tasks.server_commits(device as usize),
+            Event::Task(task) => tasks.continue_task(task as usize),
+            Event::Flusher(wb, number) => tasks.continue_flusher(wb as usize, number),
+            Event::Complete(device) => tasks.end_request(device as usize),
+            Event::Commit(device) => tasks.commit_server(device as usize),
             Event::Throttled(device, cgroup, is_read) => {
-                tasks.lets_through(device as usize, cgroup as usize, is_read);
+                tasks.let_through(device as usize, cgroup as usize, is_read);
             }
-            Event::Stall(device) => tasks.disk_stands_still(device as usize),
-            Event::Journal(device) => tasks.journal_is_due(device as usize),
-            Event::Kjournald(device) => tasks.kjournald_goes_on(device as usize),
-            Event::Checkpoint(device) => tasks.dirties_metadata(device as usize),
+            Event::Stall(device) => tasks.stall_disk(device as usize),
+            Event::Journal(device) => tasks.commit_if_due(device as usize),
+            Event::Kjournald(device) => tasks.run_kjournald(device as usize),
+            Event::Checkpoint(device) => tasks.dirty_metadata(device as usize),
             Event::Ioend(file) => tasks.end_ioend(file as usize),
             Event::Bandwidth(wb) => tasks.measure_bandwidth(wb as usize),
-            Event::Refresh => tasks.flushes_stats(),
+            Event::Refresh => tasks.flush_stats(),
             Event::Pressure => tasks.psi_averages(),
-            Event::Kswapd => tasks.kswapd_goes_on(),
+            Event::Kswapd => tasks.run_kswapd(),
             Event::Beat => {
-                tasks.weir_looks_at_flushers();
-                tasks.weir_assists();
-                tasks.weir_beats();
+                tasks.weir_look_at_flushers();
+                tasks.weir_assist();
+                tasks.weir_beat();
             }
-            Event::Recount => tasks.weir_recounts(),
+            Event::Recount => tasks.weir_recount(),
             Event::Sample => self.probe.sample_host(tasks),
             Event::Sampled => self.probe.end_sample(tasks),
-            Event::Memory => self.memory.goes_on(tasks),
-            Event::Reclaim(who, number) => tasks.reclaim_wakes(who, number),
-            Event::Agent => self.memory.agent_looks(tasks),
+            Event::Memory => self.memory.advance_phase(tasks),
+            Event::Reclaim(who, number) => tasks.wake_reclaimer(who, number),
+            Event::Agent => self.memory.replan_moves(tasks),
         }
     }
 
     /// Writes everything back that is dirty now, and waits for that; gives up after `patience`.
     pub fn write_back_all(&mut self, patience: Ns) {
-        self.tasks.starts_sync();
+        self.tasks.start_sync();
         let end = self.tasks.now + patience;
         while self.tasks.counts.pages_held() > 0 && self.tasks.now < end {
             let next = (self.tasks.now + 10 * MS).min(end);

@@ -229,7 +229,7 @@ impl Jbd2 {
             Kind::Other => return true,
             Kind::Xfs { .. } => {
                 let is_time = matches!(who, Handle::Write(..));
-                self.logs_inode(device, file, is_time);
+                self.log_inode(device, file, is_time);
                 return true;
             }
             Kind::Ext4 { .. } => {}
@@ -281,7 +281,7 @@ impl Jbd2 {
 
     /// A task has its file's inode made durable, for fdatasync as far as the data need it; false if
     /// it is already.
-    pub fn syncs_inode(&mut self, task: usize, file: usize, datasync: bool) -> bool {
+    pub fn sync_inode(&mut self, task: usize, file: usize, datasync: bool) -> bool {
         let device = self.device_of(file);
         let kind = self.journals[device].kind;
         if kind == Kind::Other {
@@ -305,7 +305,7 @@ impl Jbd2 {
         }
         journal.syncing.push((transaction, task as u32));
         if transaction == journal.j_running_transaction {
-            self.commit_begins(device);
+            self.begin_commit(device);
         }
         true
     }
@@ -323,7 +323,7 @@ impl Jbd2 {
     }
 
     /// Gives waiters their blocks, or has them look again.
-    fn lets_start(&mut self, device: usize) {
+    fn wake_waiting_changes(&mut self, device: usize) {
         let mut waiting = std::mem::take(&mut self.journals[device].waiting);
         // Block after block, and at each who came last is woken first: who waits for a bit is put
         // in line at its head.
@@ -343,7 +343,7 @@ impl Jbd2 {
     }
 
     /// A task that waits to begin a write() ends.
-    pub fn starts_no_more(&mut self, task: usize, file: usize) {
+    pub fn cancel_change(&mut self, task: usize, file: usize) {
         let device = self.device_of(file);
         let waiting = &mut self.journals[device].waiting;
         waiting.retain(

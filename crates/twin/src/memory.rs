@@ -78,9 +78,9 @@ impl Memory {
     /// Brings everything forward by a beat that ends `now`. Returns how many holders have come to
     /// their end.
     pub fn advance_beat(&mut self, now: Ns) -> u32 {
-        self.holders_touch(now);
-        self.agent_moves();
-        self.holders_read(now);
+        self.touch_for_holders(now);
+        self.carry_out_moves();
+        self.read_for_holders(now);
         let mut ended = 0;
         for index in 0..self.holders.len() {
             if !self.holders[index].over && now >= self.holders[index].ends {
@@ -92,7 +92,7 @@ impl Memory {
     }
 
     /// Touches more memory for holders that have not touched all of theirs.
-    fn holders_touch(&mut self, now: Ns) {
+    fn touch_for_holders(&mut self, now: Ns) {
         let speed = self.cpu_share(now);
         for holder in &mut self.holders {
             if !holder.is_running(now) {
@@ -114,7 +114,7 @@ impl Memory {
     /// Reads for holders that have all of their memory. A thread does one access after the other,
     /// so an access that takes longer makes fewer of them, and fewer make it shorter: the loop
     /// finds its own balance within a few beats.
-    fn holders_read(&mut self, now: Ns) {
+    fn read_for_holders(&mut self, now: Ns) {
         let speed = self.cpu_share(now);
         let costs: Vec<u64> = self.tiers.iter().map(|tier| tier.cost).collect();
         let mut accesses = vec![0; self.tiers.len()];
@@ -126,7 +126,7 @@ impl Memory {
         for (tier, accesses) in self.tiers.iter_mut().zip(accesses) {
             let moved = std::mem::take(&mut tier.moved) * PAGE;
             let bytes = accesses.saturating_mul(self.costs.access);
-            tier.was_used(bytes.saturating_add(moved), BEAT);
+            tier.account_use(bytes.saturating_add(moved), BEAT);
         }
     }
 

@@ -98,7 +98,7 @@ impl Mm {
     }
 
     /// Brings what the kernel believes of cgroups up to date.
-    pub fn flushes_stats(&mut self) {
+    pub fn flush_stats(&mut self) {
         for cgroup in &mut self.cgroups {
             cgroup.flushed = cgroup.counts;
             cgroup.flushed_file = cgroup.file;

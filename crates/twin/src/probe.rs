@@ -62,7 +62,7 @@ const LOOKS: usize = 10;
 
 impl Probe {
     /// Records the run from now on, but for passes through the throttle.
-    pub fn samples_only(&mut self) {
+    pub fn watch_samples(&mut self) {
         self.watched = Some(Vec::new());
     }
 
@@ -73,8 +73,8 @@ impl Probe {
     }
 
     /// A phase begins, before its processes start.
-    pub fn begins_phase(&mut self, phase: &str, tasks: &mut Tasks) {
-        self.reads_trace(tasks);
+    pub fn begin_phase(&mut self, phase: &str, tasks: &mut Tasks) {
+        self.take_trace(tasks);
         let (first, now) = (tasks.tasks.len(), tasks.now);
         if let Some(all) = &mut self.watched {
             all.push(Watched {
@@ -88,11 +88,11 @@ impl Probe {
 
     /// Recordings of each phase.
     pub fn take_recordings(mut self, tasks: &mut Tasks) -> Vec<Watched> {
-        self.reads_trace(tasks);
+        self.take_trace(tasks);
         self.watched.unwrap_or_default()
     }
 
-    fn reads_trace(&mut self, tasks: &mut Tasks) {
+    fn take_trace(&mut self, tasks: &mut Tasks) {
         let trace = tasks.trace.as_mut().map(std::mem::take);
         if let (Some(trace), Some(phase)) = (trace, self.watched.iter_mut().flatten().last()) {
             phase.events = trace;
@@ -100,7 +100,7 @@ impl Probe {
     }
 
     /// Looks at the host from now on.
-    pub fn starts_sampling(&mut self, tasks: &mut Tasks) {
+    pub fn start_sampling(&mut self, tasks: &mut Tasks) {
         self.samples = Samples {
             cgroups: vec![Vec::new(); tasks.cgroups.len()],
             ..Samples::default()
@@ -110,7 +110,7 @@ impl Probe {
     }
 
     /// The look that is scheduled will be none.
-    pub fn stops_sampling(&mut self) {
+    pub fn stop_sampling(&mut self) {
         self.sampling = false;
     }
 
@@ -128,7 +128,7 @@ impl Probe {
             tasks.psi.change_state(cpu, HOST, idle, busy, now);
             self.looker = Some(cpu);
             let look = tasks.machine.look;
-            let over = tasks.takes_cpu(cpu, look);
+            let over = tasks.take_cpu(cpu, look);
             tasks.schedule_event(over, sim::Event::Sampled);
         }
         self.record_look(tasks);

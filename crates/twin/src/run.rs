@@ -76,7 +76,7 @@ pub fn run_and_watch(
     let mut host = config.build_host(scenario, arm, seed);
     match watch {
         Watch::Nothing => {}
-        Watch::Samples => host.probe.samples_only(),
+        Watch::Samples => host.probe.watch_samples(),
         Watch::Passes => host.probe.watch_all(&mut host.tasks),
     }
     let begin = host.tasks.now;
@@ -95,8 +95,8 @@ pub fn run_and_watch(
                 }
             }
         }
-        host.tasks.weir_starts();
-        host.probe.begins_phase(&phase.name, &mut host.tasks);
+        host.tasks.weir_start();
+        host.probe.begin_phase(&phase.name, &mut host.tasks);
         let mut tell = |now: Ns| tell(&phase.name, now - begin);
         let span = run_phase(&mut host, &config, scenario, phase, &mut files, &mut tell);
         let measured = measure::measure_phase(&host, &span, scenario, phase);
@@ -259,7 +259,7 @@ fn run_phase(
             let journal = &mut tasks.journals[device];
             let mut new = File::new(wb, home, journal.new_inode(), pages);
             new.large_folios = journal.has_large_folios();
-            new.has_buffers(match scenario.disks[device].filesystem {
+            new.divide_into_buffers(match scenario.disks[device].filesystem {
                 Filesystem::Ext4 => 1,
                 Filesystem::Vfat => 8,
                 _ => 0,
@@ -282,7 +282,7 @@ fn run_phase(
     nominal = ends.fold(nominal, Ns::max);
     host.memory.start_phase(holders, tasks);
     tasks.wakes_preempt = tasks.jobs.iter().any(|job| job.work.sync.is_some());
-    host.probe.starts_sampling(tasks);
+    host.probe.start_sampling(tasks);
     let before = Span::counted_now(host);
     let mut steps = 0;
     while host.tasks.busy > 0 && host.run_next_event(nominal + SLACK) {
@@ -292,7 +292,7 @@ fn run_phase(
         }
     }
     let span = Span::counted_now(host).growth_since(&before);
-    host.probe.stops_sampling();
+    host.probe.stop_sampling();
     let counted = host.tasks.now.saturating_sub(counts_from);
     for job in &mut host.tasks.jobs {
         job.mapped.elapsed = counted;

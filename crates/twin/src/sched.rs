@@ -110,7 +110,7 @@ impl Sched {
     }
 
     /// Queues `time` of computing on `cpu` behind what came before; returns when it is done.
-    pub fn takes_cpu(&mut self, cpu: u16, time: Ns) -> Ns {
+    pub fn take_cpu(&mut self, cpu: u16, time: Ns) -> Ns {
         let now = self.now;
         let free_at = &mut self.cpus[usize::from(cpu)].free_at;
         *free_at = now.max(*free_at) + time;
@@ -118,7 +118,7 @@ impl Sched {
     }
 
     /// A new task, which `pressure` counts, has not run yet.
-    pub fn adds_task(&mut self, pressure: u32) {
+    pub fn add_task(&mut self, pressure: u32) {
         let index = self.entities.len();
         self.entities.push(Entity {
             cpu: (index % self.machine.cpus as usize) as u16,
@@ -129,13 +129,13 @@ impl Sched {
     }
 
     /// A task goes from what it was doing to something else.
-    pub fn task_does(&mut self, index: usize, doing: PsiFlags) {
+    pub fn change_task_activity(&mut self, index: usize, doing: PsiFlags) {
         if self.entities[index].doing == doing {
             return;
         }
         let computes = |doing| matches!(doing, PsiFlags::Running | PsiFlags::MemstallRunning);
         if !computes(doing) {
-            self.leaves_cpu(index);
+            self.leave_cpu(index);
         }
         let now = self.now;
         let task = &mut self.entities[index];
@@ -156,7 +156,7 @@ impl Sched {
 
     /// The same of a kernel thread, which leaves the CPU it was on before it comes to another if it
     /// `moves`.
-    pub fn kthread_does(&mut self, thread: &mut Kthread, doing: PsiFlags, moves: bool) {
+    pub fn change_kthread_activity(&mut self, thread: &mut Kthread, doing: PsiFlags, moves: bool) {
         let now = self.now;
         if moves {
             self.psi

@@ -191,7 +191,7 @@ impl Tasks {
         let key = self.random.next();
         let (index, wb) = (self.tasks.len(), self.files[file].wb);
         let pressure = self.cgroups[home].pressure;
-        self.adds_task(pressure);
+        self.add_task(pressure);
         self.tasks.push(Task {
             job,
             number,
@@ -232,22 +232,22 @@ impl Tasks {
     }
 
     /// Goes on with what was scheduled for a task.
-    pub fn task_goes_on(&mut self, index: usize) {
-        if self.tasks[index].state == State::Over || !self.has_cpu(index) {
+    pub fn continue_task(&mut self, index: usize) {
+        if self.tasks[index].state == State::Over || !self.claim_cpu(index) {
             return;
         }
         match self.tasks[index].state {
             State::Starting(0) => self.tasks[index].state = State::Idle,
-            State::Starting(left) => return self.starts_up(index, left),
+            State::Starting(left) => return self.start_up(index, left),
             State::Over
             | State::Idle
             | State::Reading
             | State::Stamping
             | State::Found
             | State::OverHigh => {}
-            State::Short => return self.waits_for_memory(index),
+            State::Short => return self.wait_for_memory(index),
             State::Scarce => return self.start_reclaim(index),
-            State::Reclaiming => return self.reclaim_goes_on(index),
+            State::Reclaiming => return self.continue_reclaim(index),
             State::SwappingOut | State::SwappingIn => {}
             State::Syncing(step) => return self.continue_sync(index, step),
             State::Faulting => return self.fault_page(index),
@@ -267,13 +267,13 @@ impl Tasks {
                 }
                 let dirtier = &mut self.tasks[index].dirtier;
                 dirtier.end_sleep();
-                self.writeback.weir_pause_ends(dirtier);
+                self.writeback.weir_end_pause(dirtier);
                 if dirtier.sleeper.again {
-                    if self.looks_again(index) == Passed::Sleep {
+                    if self.retry_pass(index) == Passed::Sleep {
                         return;
                     }
                 } else {
-                    self.leaves_pass(index, None);
+                    self.leave_pass(index, None);
                 }
             }
             State::Owing => {
@@ -282,25 +282,25 @@ impl Tasks {
                 }
             }
         }
-        self.goes_on_writing(index);
+        self.continue_writing(index);
     }
 
     /// Uses some of the CPU time that fio takes before its first operation.
-    fn starts_up(&mut self, index: usize, left: Ns) {
+    fn start_up(&mut self, index: usize, left: Ns) {
         let step = self.turn_left(index).clamp(1, left);
         self.tasks[index].state = State::Starting(left - step);
         let cpu = self.entities[index].cpu;
-        let over = self.takes_cpu(cpu, step);
+        let over = self.take_cpu(cpu, step);
         self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// Goes on where the last stretch ended.
-    fn goes_on_writing(&mut self, index: usize) {
-        if self.is_over_high(index) {
+    fn continue_writing(&mut self, index: usize) {
+        if self.throttle_over_high(index) {
             return;
         }
         if self.must_take(index) {
-            return self.takes_memory(index);
+            return self.take_memory(index);
         }
         if self.tasks[index].alloc.is_some() {
             return self.run_allocator(index);
@@ -308,10 +308,10 @@ impl Tasks {
         let (left, state) = (self.tasks[index].op_left, self.tasks[index].state);
         if left == 0 {
             if state != State::Idle {
-                if self.begins_to_wait(index) == Passed::Sleep {
+                if self.wait_for_owed(index) == Passed::Sleep {
                     return;
                 }
-                self.operation_ends(index, self.now);
+                self.end_operation(index, self.now);
                 if self.must_sync(index) {
                     self.tasks[index].sync_began = self.now;
                     return self.continue_sync(index, Step::Pages);
@@ -320,54 +320,54 @@ impl Tasks {
                     return self.continue_sync(index, Step::Forget);
                 }
             }
-            if let Some(until) = self.waits_until(index) {
-                self.task_does(index, PsiFlags::Nothing);
+            if let Some(until) = self.next_start(index) {
+                self.change_task_activity(index, PsiFlags::Nothing);
                 self.tasks[index].state = State::Idle;
                 self.tasks[index].is_cold = true;
                 self.schedule_event(until, Event::Task(index as u32));
                 return;
             }
             if self.now >= self.tasks[index].end {
-                self.task_ends(index);
+                self.end_task(index);
                 return;
             }
         }
         if self.tasks[index].held > 0 {
-            self.does_nothing(index);
+            self.run_null_operation(index);
         } else if self.tasks[index].reader.is_some() {
             self.run_reader(index);
-        } else if self.tasks[index].op_left > 0 || self.may_stamp(index) {
+        } else if self.tasks[index].op_left > 0 || self.stamp_or_wait(index) {
             self.write_stretch(index);
         }
     }
 
     /// A write() begins; false if it waits for a commit first.
-    fn may_stamp(&mut self, index: usize) -> bool {
+    fn stamp_or_wait(&mut self, index: usize) -> bool {
         let task = &self.tasks[index];
         let work = &self.jobs[task.job].work;
         let handle = Handle::Write(index as u32, work.grows && task.ops < work.ops);
         let file = task.file;
         let stamped = self.begin_change(handle, file);
         if !stamped {
-            self.operation_begins(index, self.now);
-            self.task_does(index, PsiFlags::Iowait);
+            self.begin_operation(index, self.now);
+            self.change_task_activity(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Stamping;
             self.tasks[index].is_cold = true;
         }
         stamped
     }
 
-    fn task_ends(&mut self, index: usize) {
-        self.task_does(index, PsiFlags::Nothing);
-        self.gives_back(index);
-        self.stops_reclaim(index);
+    fn end_task(&mut self, index: usize) {
+        self.change_task_activity(index, PsiFlags::Nothing);
+        self.give_memory_back(index);
+        self.stop_reclaim(index);
         if let Some(mut alloc) = self.tasks[index].alloc.take() {
-            self.unmaps_of(&mut alloc);
+            self.unmap_all(&mut alloc);
         }
         let task = &mut self.tasks[index];
         let (file, state) = (task.file, std::mem::replace(&mut task.state, State::Over));
         let leaks = std::mem::take(&mut task.dirtier.nr_dirtied);
-        self.writeback.weir_charges(&mut task.dirtier);
+        self.writeback.weir_charge(&mut task.dirtier);
         let job = &mut self.jobs[task.job];
         let runtime = self.writeback.now.saturating_sub(task.measured_from);
         job.runtime = job.runtime.max(runtime);
@@ -375,7 +375,7 @@ impl Tasks {
         let cpu = self.entities[index].cpu;
         self.cpus[usize::from(cpu)].dirty_throttle_leaks += leaks;
         if state == State::Stamping {
-            self.starts_no_more(index, file);
+            self.cancel_change(index, file);
         }
         if unlink {
             self.drop_file(file);
@@ -391,7 +391,7 @@ impl Tasks {
         }
         let task = &self.tasks[index];
         if task.alloc.is_some() {
-            return self.task_ends(index);
+            return self.end_task(index);
         }
         let wants_memory = [
             State::Found,
@@ -407,8 +407,8 @@ impl Tasks {
         );
         let is_between = wants_memory || is_idle;
         if task.op_left > 0 || !is_between {
-            self.operation_ends(index, self.now);
+            self.end_operation(index, self.now);
         }
-        self.task_ends(index);
+        self.end_task(index);
     }
 }

@@ -40,7 +40,7 @@ impl Writeback {
                 continue;
             }
             let file = cgroup.file;
-            let here = self.takes_from(
+            let here = self.find_clean_pages_of(
                 index,
                 (file / 8).max(SWAP_CLUSTER_MAX).min(wanted - look.taken),
             );
@@ -56,20 +56,20 @@ impl Writeback {
             look.scanned = look.scanned.max(dirty);
         }
         if dirty > 0 {
-            (0..self.wbs.len()).for_each(|wb| self.has_all_written(wb));
+            (0..self.wbs.len()).for_each(|wb| self.start_full_writeback(wb));
         }
         look
     }
 
     /// kswapd's next step.
-    pub fn kswapd_goes_on(&mut self) {
+    pub fn run_kswapd(&mut self) {
         if self.node.is_some() {
             return self.kswapd_balances();
         }
         let wanted = self.zone.marks.high.saturating_sub(self.zone.free);
         if wanted == 0 || self.zone.kswapd.kswapd_failures >= MAX_RECLAIM_RETRIES {
             self.zone.kswapd.awake = false;
-            return self.kswapd_does(PsiFlags::Nothing);
+            return self.change_kswapd_activity(PsiFlags::Nothing);
         }
         let Look { scanned, taken } = self.find_clean_pages(wanted.min(PART));
         self.zone.reclaimed.pgscan_kswapd += scanned;
@@ -80,9 +80,9 @@ impl Writeback {
         } else {
             kswapd.kswapd_failures + 1
         };
-        self.kswapd_does(PsiFlags::MemstallRunning);
+        self.change_kswapd_activity(PsiFlags::MemstallRunning);
         let (cpu, scan) = (self.zone.kswapd.thread.cpu, self.machine.scan);
-        let over = self.takes_cpu(cpu, KSWAPD_WAKE + scanned * scan);
+        let over = self.take_cpu(cpu, KSWAPD_WAKE + scanned * scan);
         self.schedule_event(over, Event::Kswapd);
     }
 
@@ -98,7 +98,7 @@ impl Writeback {
                         (node.writeback, node.congested) = (false, false);
                     }
                     self.zone.kswapd.awake = false;
-                    return self.kswapd_does(PsiFlags::Nothing);
+                    return self.change_kswapd_activity(PsiFlags::Nothing);
                 }
                 let wanted = high.max(SWAP_CLUSTER_MAX);
                 self.zone.kswapd.naps += 1;
@@ -119,24 +119,24 @@ impl Writeback {
                     continue;
                 }
                 Step::Computes(time) => {
-                    self.kswapd_does(PsiFlags::MemstallRunning);
+                    self.change_kswapd_activity(PsiFlags::MemstallRunning);
                     let cpu = self.zone.kswapd.thread.cpu;
-                    self.counts_reclaim(time);
-                    let over = self.takes_cpu(cpu, time);
+                    self.count_reclaim_time(time);
+                    let over = self.take_cpu(cpu, time);
                     self.schedule_event(over, Event::Kswapd);
                 }
                 Step::Sleeps(nap) => {
                     self.zone.kswapd.naps += 1;
                     by.number = self.zone.kswapd.naps;
                     by.nap = Some((nap, self.current_tick()));
-                    self.reclaim_sleeps(KSWAPD, by.number, nap);
-                    self.kswapd_does(PsiFlags::Memstall);
+                    self.begin_reclaim_sleep(KSWAPD, by.number, nap);
+                    self.change_kswapd_activity(PsiFlags::Memstall);
                     let at = wake_at(self.now, nap.0);
                     self.schedule_timer(at, Event::Reclaim(KSWAPD, by.number));
                 }
                 Step::Waits(device, hctx) => {
                     self.devices[device].wait_for_slot(Waiter::Kswapd, hctx);
-                    self.kswapd_does(PsiFlags::Memstall);
+                    self.change_kswapd_activity(PsiFlags::Memstall);
                 }
             }
             self.zone.kswapd.reclaimer = Some(by);
@@ -145,7 +145,7 @@ impl Writeback {
     }
 
     /// kswapd's sleep ends, if it is the one of this number.
-    pub fn kswapd_wakes(&mut self, number: u32) {
+    pub fn end_kswapd_sleep(&mut self, number: u32) {
         let now = self.current_tick();
         let by = self
             .zone
@@ -154,23 +154,23 @@ impl Writeback {
             .as_mut()
             .filter(|by| by.number == number);
         if let Some((nap, since)) = by.and_then(|by| by.nap.take()) {
-            self.reclaim_slept(KSWAPD, nap, now - since);
+            self.end_reclaim_sleep(KSWAPD, nap, now - since);
             self.kswapd_balances();
         }
     }
 
     /// Reclaim takes CPU time.
-    pub fn counts_reclaim(&mut self, time: Ns) {
+    pub fn count_reclaim_time(&mut self, time: Ns) {
         if let Some(node) = &mut self.node {
             node.vmstat.cpu += time;
         }
     }
 
-    fn kswapd_does(&mut self, doing: PsiFlags) {
+    fn change_kswapd_activity(&mut self, doing: PsiFlags) {
         let mut thread = self.zone.kswapd.thread;
         // One that shares a CPU goes to another that has nothing to do.
         let moves = thread.doing == PsiFlags::Nothing || self.is_shared(&thread);
-        self.kthread_does(&mut thread, doing, moves);
+        self.change_kthread_activity(&mut thread, doing, moves);
         self.zone.kswapd.thread = thread;
     }
 }

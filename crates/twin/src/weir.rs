@@ -231,7 +231,7 @@ impl Hooks {
             return None;
         }
         let index = self.wbs[wb].cgroup;
-        self.weir_tells(index);
+        self.weir_report_held(index);
         let weir = self.weir.as_ref()?;
         let left = |at: usize| {
             let memory =

@@ -116,8 +116,8 @@ impl Writeback {
         });
         self.count_completions(owner, pages);
         if let Some(node) = &mut self.node {
-            node.writeback_ends(file, pages);
-            self.pages_are_written(pages);
+            node.end_writeback(file, pages);
+            self.count_pages_written(pages);
         }
         let written = &mut self.files[file];
         written.in_flight -= pages;
@@ -135,11 +135,11 @@ impl Writeback {
         if let Some(task) = waits {
             self.schedule_after(0, Event::Task(task));
         }
-        self.file_is_clean(device, file as u32);
+        self.end_file_writeback(device, file as u32);
     }
 
     /// Blocks that a commit has written to a disk's journal become dirty pages of the disk.
-    pub fn dirties_metadata(&mut self, device: usize) {
+    pub fn dirty_metadata(&mut self, device: usize) {
         let blocks = std::mem::take(&mut self.journals[device].checkpoint);
         let bdev = match self.journals[device].bdev {
             Some(bdev) => bdev,
@@ -184,7 +184,7 @@ impl Writeback {
     }
 
     /// Has everything written back that is dirty.
-    pub fn starts_sync(&mut self) {
+    pub fn start_sync(&mut self) {
         self.syncing = true;
         (0..self.wbs.len()).for_each(|wb| self.wake_flusher(wb));
     }

@@ -50,7 +50,7 @@ above!(Xlog.blk: Blk, logs);
 
 impl Xlog {
     /// A file's inode changes, its time stamps or more (`xfs_trans_log_inode`).
-    pub fn logs_inode(&mut self, device: usize, file: usize, is_time: bool) {
+    pub fn log_inode(&mut self, device: usize, file: usize, is_time: bool) {
         let sequence = self.logs[device].xc_current_sequence;
         let inode = &mut self.blk.files[file];
         inode.sync_tid = sequence;
@@ -83,7 +83,7 @@ impl Xlog {
     }
 
     /// A checkpoint is written.
-    pub fn log_is_written(&mut self, device: usize, sequence: u64) {
+    pub fn end_log_write(&mut self, device: usize, sequence: u64) {
         let waiting = self.logs[device].forced.remove(&sequence);
         for task in waiting.unwrap_or_default() {
             self.schedule_after(FORCE, Event::Task(task));

@@ -25,7 +25,7 @@ impl Blk {
 
     /// A request is submitted.
     pub fn submit_request(&mut self, device: usize, request: Request) {
-        self.comes_to(device, request, request.cgroup as usize);
+        self.enter_limits(device, request, request.cgroup as usize);
     }
 
     /// The nearest cgroup from `cgroup` up that has a limit.
@@ -38,19 +38,19 @@ impl Blk {
         path.find(|at| disk.is_limited(*at, is_read))
     }
 
-    fn comes_to(&mut self, device: usize, request: Request, cgroup: usize) {
+    fn enter_limits(&mut self, device: usize, request: Request, cgroup: usize) {
         let is_read = request.is_read();
         let Some(at) = self.limit_from(device, cgroup, is_read) else {
-            return self.goes_in_line(device, request);
+            return self.go_in_line(device, request);
         };
         let throttle = self.devices[device].throttle_of(at, is_read);
         if throttle.is_some_and(|throttle| throttle.add(request)) {
-            self.lets_through(device, at, is_read);
+            self.let_through(device, at, is_read);
         }
     }
 
     /// Lets the requests through that `io.max` allows now, and comes back when it allows the next.
-    pub fn lets_through(&mut self, device: usize, cgroup: usize, is_read: bool) {
+    pub fn let_through(&mut self, device: usize, cgroup: usize, is_read: bool) {
         let now = self.current_tick();
         while let Some(next) = self.devices[device]
             .throttle_of(cgroup, is_read)
@@ -58,8 +58,8 @@ impl Blk {
         {
             match next {
                 Ok(request) => match self.cgroups[cgroup].parent {
-                    Some(parent) => self.comes_to(device, request, parent),
-                    None => self.goes_in_line(device, request),
+                    Some(parent) => self.enter_limits(device, request, parent),
+                    None => self.go_in_line(device, request),
                 },
                 Err(ticks) => {
                     let event = Event::Throttled(device as u32, cgroup as u32, is_read);
@@ -71,7 +71,7 @@ impl Blk {
     }
 
     /// As far as there are slots; the rest waits for them.
-    pub fn goes_in_line(&mut self, device: usize, mut request: Request) {
+    pub fn go_in_line(&mut self, device: usize, mut request: Request) {
         loop {
             let disk = &mut self.devices[device];
             if !disk.may_queue(&request) {
@@ -80,7 +80,7 @@ impl Blk {
             if let What::Flush(task) = request.what {
                 return self.schedule_after(0, Event::Task(task));
             }
-            match self.part_goes_in_line(device, request) {
+            match self.queue_part(device, request) {
                 Some(rest) => request = rest,
                 None => return,
             }
@@ -88,7 +88,7 @@ impl Blk {
     }
 
     /// One request of the disk's size; returns the rest.
-    fn part_goes_in_line(&mut self, device: usize, request: Request) -> Option<Request> {
+    fn queue_part(&mut self, device: usize, request: Request) -> Option<Request> {
         let now = self.now;
         let disk = &mut self.devices[device];
         let pages = request.pages.min(disk.largest as u32);
@@ -107,7 +107,7 @@ impl Blk {
     }
 
     /// The first in a queue is complete, if nothing has come before it.
-    pub fn request_completes(&mut self, device: usize) -> Option<Done> {
+    pub fn complete_next(&mut self, device: usize) -> Option<Done> {
         let now = self.now;
         let due = match self.devices[device].complete_first(now) {
             Ok(done) => {
@@ -134,9 +134,9 @@ impl Blk {
     }
 
     /// A disk stands still from now on, for a while.
-    pub fn disk_stands_still(&mut self, device: usize) {
+    pub fn stall_disk(&mut self, device: usize) {
         let now = self.now;
-        if let Some(again) = self.devices[device].stands_still(now) {
+        if let Some(again) = self.devices[device].stand_still(now) {
             self.schedule_event(again, Event::Stall(device as u32));
         }
     }

@@ -88,7 +88,7 @@ impl Queue {
     }
 
     /// Everything takes longer by `time`, from now on.
-    pub fn stands_still(&mut self, time: Ns, now: Ns) {
+    pub fn stand_still(&mut self, time: Ns, now: Ns) {
         self.opens = now + time;
         for place in &mut self.places {
             place.due += time;

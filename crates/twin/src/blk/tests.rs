@@ -180,10 +180,10 @@ fn a_disk_that_stands_still() {
     };
     let mut disk = Device::new(PAGE * 100, true, traits);
     assert_eq!(disk.queue_request(request(0), 0), Some(10 * MS));
-    assert_eq!(disk.stands_still(5 * MS), Some(1005 * MS));
+    assert_eq!(disk.stand_still(5 * MS), Some(1005 * MS));
     assert_eq!(disk.complete_first(10 * MS).err(), Some(110 * MS));
     assert_eq!(disk.complete_first(110 * MS).expect("late").next, None);
-    assert_eq!(disk.stands_still(SECOND), Some(2 * SECOND));
+    assert_eq!(disk.stand_still(SECOND), Some(2 * SECOND));
     assert_eq!(
         disk.queue_request(request(0), SECOND + MS),
         Some(SECOND + 110 * MS)

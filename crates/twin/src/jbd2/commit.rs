@@ -51,14 +51,14 @@ enum Stage {
 
 impl Jbd2 {
     /// It may be time for a transaction to commit by itself.
-    pub fn journal_is_due(&mut self, device: usize) {
+    pub fn commit_if_due(&mut self, device: usize) {
         let journal = &self.journals[device];
         if journal.due == self.now && !journal.blocks.is_empty() {
-            self.commit_begins(device);
+            self.begin_commit(device);
         }
     }
 
-    pub(super) fn commit_begins(&mut self, device: usize) {
+    pub(super) fn begin_commit(&mut self, device: usize) {
         let journal = &mut self.journals[device];
         if journal.j_committing_transaction.is_some() {
             journal.wanted = true;
@@ -79,25 +79,25 @@ impl Jbd2 {
     }
 
     /// The thread that commits goes on.
-    pub fn kjournald_goes_on(&mut self, device: usize) {
+    pub fn run_kjournald(&mut self, device: usize) {
         let commit = self.journals[device].j_committing_transaction.as_ref();
         match commit.map(|commit| commit.stage) {
             None => {}
             Some(Stage::Blocks) => {
-                self.journal_does(device, PsiFlags::Nothing, PsiFlags::Iowait);
+                self.change_journal_activity(device, PsiFlags::Nothing, PsiFlags::Iowait);
                 self.data_are_written(device);
             }
             Some(Stage::Woken) => {
-                self.journal_is_at(device, Stage::Record);
+                self.set_journal_stage(device, Stage::Record);
                 let cpu = self.journal_cpu(device);
-                let over = self.takes_cpu(cpu, BEFORE_RECORD);
+                let over = self.take_cpu(cpu, BEFORE_RECORD);
                 self.schedule_event(over, Event::Kjournald(device as u32));
             }
             Some(Stage::Record) => {
-                self.journal_does(device, PsiFlags::Nothing, PsiFlags::Iowait);
+                self.change_journal_activity(device, PsiFlags::Nothing, PsiFlags::Iowait);
                 self.journal_writes(device, RECORD);
             }
-            Some(Stage::End) => self.commit_ends(device),
+            Some(Stage::End) => self.end_commit(device),
         }
     }
 
@@ -131,7 +131,7 @@ impl Jbd2 {
     }
 
     /// None of a file's pages is in flight any more.
-    pub fn file_is_clean(&mut self, device: usize, file: u32) {
+    pub fn end_file_writeback(&mut self, device: usize, file: u32) {
         if std::mem::take(&mut self.files[file as usize].carried) {
             self.data_are_written(device);
         }
@@ -166,7 +166,7 @@ impl Jbd2 {
     }
 
     /// One request of a commit is complete.
-    pub fn journal_is_written(&mut self, device: usize) {
+    pub fn end_journal_request(&mut self, device: usize) {
         let journal = &mut self.journals[device];
         let Some(commit) = &mut journal.j_committing_transaction else {
             return;
@@ -177,23 +177,23 @@ impl Jbd2 {
         }
         if commit.stage == Stage::Blocks {
             journal.checkpoint.append(&mut commit.blocks);
-            self.lets_start(device);
-            self.journal_is_at(device, Stage::Woken);
+            self.wake_waiting_changes(device);
+            self.set_journal_stage(device, Stage::Woken);
             self.schedule_after(0, Event::Kjournald(device as u32));
         } else {
-            self.journal_is_at(device, Stage::End);
+            self.set_journal_stage(device, Stage::End);
             self.schedule_after(END, Event::Kjournald(device as u32));
         }
-        self.journal_does(device, PsiFlags::Iowait, PsiFlags::Nothing);
+        self.change_journal_activity(device, PsiFlags::Iowait, PsiFlags::Nothing);
     }
 
-    fn journal_is_at(&mut self, device: usize, stage: Stage) {
+    fn set_journal_stage(&mut self, device: usize, stage: Stage) {
         if let Some(commit) = &mut self.journals[device].j_committing_transaction {
             commit.stage = stage;
         }
     }
 
-    fn commit_ends(&mut self, device: usize) {
+    fn end_commit(&mut self, device: usize) {
         let journal = &mut self.journals[device];
         journal.j_committing_transaction = None;
         let wanted = std::mem::take(&mut journal.wanted);
@@ -208,12 +208,12 @@ impl Jbd2 {
             self.schedule_after(0, Event::Task(task));
         }
         if wanted {
-            self.commit_begins(device);
+            self.begin_commit(device);
         }
     }
 
     /// The committing thread is the kernel's, and waits for I/O.
-    fn journal_does(&mut self, device: usize, from: PsiFlags, to: PsiFlags) {
+    fn change_journal_activity(&mut self, device: usize, from: PsiFlags, to: PsiFlags) {
         let (cpu, now) = (self.journal_cpu(device), self.now);
         self.psi.change_state(cpu, HOST, from, to, now);
     }

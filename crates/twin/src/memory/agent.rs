@@ -65,7 +65,7 @@ impl Agent {
 
 impl Memory {
     /// The agent looks, and changes its mind about what is still to be moved.
-    pub fn agent_looks(&mut self, tasks: &mut Tasks) {
+    pub fn replan_moves(&mut self, tasks: &mut Tasks) {
         let Some(moves) = self.wanted_moves(tasks) else {
             return;
         };
@@ -155,7 +155,7 @@ fn tier_group(tasks: &Tasks, index: usize, held: &[Heat], engine: Engine) -> Gro
 
 impl Memory {
     /// Moves as much as the agent gets done in a beat.
-    pub(super) fn agent_moves(&mut self) {
+    pub(super) fn carry_out_moves(&mut self) {
         let Some(agent) = &mut self.agent else { return };
         let engine = agent.engine;
         let mut orders = std::mem::take(&mut agent.orders);

@@ -27,7 +27,7 @@ impl Memory {
     }
 
     /// Goes on, every 10 ms.
-    pub fn goes_on(&mut self, tasks: &mut Tasks) {
+    pub fn advance_phase(&mut self, tasks: &mut Tasks) {
         let now = tasks.now;
         tasks.busy -= self.advance_beat(now);
         if self.record.is_due(now) {

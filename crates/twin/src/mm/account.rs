@@ -32,7 +32,7 @@ impl Mm {
     /// `pages` of a file from `start` on go in flight.
     pub fn in_flight(&mut self, file: usize, start: u64, pages: u64) {
         if let Some(node) = &mut self.node {
-            node.writeback_begins(file, start, pages);
+            node.begin_writeback(file, start, pages);
         }
         let wb = self.files[file].wb as usize;
         self.change_counts(file, |counts| {

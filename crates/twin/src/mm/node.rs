@@ -150,7 +150,7 @@ impl Node {
     }
 
     /// Pages of a file have come into the cache.
-    pub fn file_comes(&mut self, file: usize, start: u64, pages: u64) {
+    pub fn add_file_pages(&mut self, file: usize, start: u64, pages: u64) {
         let end = (start + pages) as usize;
         if self.file_entry(file).pages.len() < end {
             self.file_entry(file).pages.resize(end, ABSENT);
@@ -165,7 +165,7 @@ impl Node {
 
     /// Pages of a file are written to once more: used twice they are active
     /// (`folio_mark_accessed`).
-    pub fn file_used(&mut self, file: usize, start: u64, pages: u64) {
+    pub fn mark_pages_used(&mut self, file: usize, start: u64, pages: u64) {
         let known = self.file_entry(file).pages.len() as u64;
         for index in start..(start + pages).min(known) {
             let pfn = self.files[file].pages[index as usize];
@@ -184,7 +184,7 @@ impl Node {
     }
 
     /// A file is in the cache no more.
-    pub fn file_forgets(&mut self, file: usize) {
+    pub fn forget_file(&mut self, file: usize) {
         let pages = std::mem::take(&mut self.file_entry(file).pages);
         for pfn in pages {
             self.disown_page(pfn);
@@ -192,7 +192,7 @@ impl Node {
     }
 
     /// One of its pages has been taken.
-    pub fn file_loses(&mut self, file: usize, index: u64) {
+    pub fn lose_file_page(&mut self, file: usize, index: u64) {
         self.files[file].pages[index as usize] = GONE;
     }
 
@@ -215,7 +215,7 @@ impl Node {
     }
 
     /// Pages of a file are submitted.
-    pub fn writeback_begins(&mut self, file: usize, start: u64, pages: u64) {
+    pub fn begin_writeback(&mut self, file: usize, start: u64, pages: u64) {
         self.file_entry(file).in_flight.push_back((start, pages));
         let known = self.files[file].pages.len() as u64;
         for index in start..(start + pages).min(known) {
@@ -227,7 +227,7 @@ impl Node {
     }
 
     /// The next `pages` of those are written.
-    pub fn writeback_ends(&mut self, file: usize, mut pages: u64) {
+    pub fn end_writeback(&mut self, file: usize, mut pages: u64) {
         while pages > 0 {
             let known = self.file_entry(file).pages.len() as u64;
             let Some((start, length)) = self.files[file].in_flight.front_mut() else {
@@ -243,14 +243,14 @@ impl Node {
             for index in from..(from + now).min(known) {
                 let pfn = self.files[file].pages[index as usize];
                 if pfn < GONE {
-                    self.ends_writeback(pfn);
+                    self.end_page_write(pfn);
                 }
             }
         }
     }
 
     /// A page is written: one that was wanted stands where reclaim looks next.
-    fn ends_writeback(&mut self, pfn: Pfn) {
+    fn end_page_write(&mut self, pfn: Pfn) {
         let page = self.lru.page_mut(pfn);
         let wanted = page.has_flags(flag::RECLAIM);
         page.flags &= !(flag::WRITEBACK | flag::RECLAIM);
@@ -261,7 +261,7 @@ impl Node {
                 INACTIVE_FILE
             };
             self.lru.remove_page(pfn);
-            self.lru.adds_tail(pfn, list);
+            self.lru.add_to_tail(pfn, list);
         }
     }
 
@@ -315,7 +315,7 @@ impl Node {
 
 impl Mm {
     /// A task touches `count` pages of its mapping first, for which there is room.
-    pub fn faults_in(&mut self, mapping: u32, at: u64, count: u64) {
+    pub fn fault_in(&mut self, mapping: u32, at: u64, count: u64) {
         let Some(node) = &mut self.node else { return };
         let cgroup = node.mappings[mapping as usize].cgroup;
         for index in at..at + count {
@@ -328,7 +328,7 @@ impl Mm {
     }
 
     /// `count` pages that are on the swap disk have memory now, and are read.
-    pub fn swaps_in(&mut self, mapping: u32, at: u64, count: u64) {
+    pub fn swap_in(&mut self, mapping: u32, at: u64, count: u64) {
         let Some(node) = &mut self.node else { return };
         let cgroup = node.mappings[mapping as usize].cgroup;
         for index in at..at + count {
@@ -365,24 +365,24 @@ impl Mm {
             freed += u64::from(is_free);
         }
         node.anonymous -= freed;
-        self.lets_go(cgroup, freed);
+        self.uncharge_anonymous(cgroup, freed);
     }
 
     /// A write to the swap disk is done.
-    pub fn swap_is_written(&mut self, number: u32) {
+    pub fn end_swap_write(&mut self, number: u32) {
         let Some(node) = &mut self.node else { return };
         let Some(swap) = &mut node.swap else { return };
         let pages = swap.writes.remove(&number).unwrap_or_default();
         for pfn in pages {
             if let Some(node) = &mut self.node {
-                node.ends_writeback(pfn);
+                node.end_page_write(pfn);
             }
-            self.frees_orphan(pfn);
+            self.free_orphan(pfn);
         }
     }
 
     /// Frees a page that neither reclaim nor a disk has any more, if its owner is gone.
-    pub fn frees_orphan(&mut self, pfn: Pfn) -> bool {
+    pub fn free_orphan(&mut self, pfn: Pfn) -> bool {
         let Some(node) = &mut self.node else {
             return false;
         };
@@ -394,13 +394,13 @@ impl Mm {
         if page.is_anon() {
             let cgroup = node.mappings[(page.owner & !ANON) as usize].cgroup;
             node.anonymous -= 1;
-            self.lets_go(cgroup, 1);
+            self.uncharge_anonymous(cgroup, 1);
         }
         true
     }
 
     /// An anonymous page that is on the swap disk, too, is taken.
-    pub fn takes_anon(&mut self, pfn: Pfn) {
+    pub fn take_anon(&mut self, pfn: Pfn) {
         let Some(node) = &mut self.node else { return };
         let page = *node.lru.page(pfn);
         let mapping = &mut node.mappings[(page.owner & !ANON) as usize];
@@ -408,16 +408,16 @@ impl Mm {
         let cgroup = mapping.cgroup;
         node.lru.free_page(pfn);
         node.anonymous -= 1;
-        self.lets_go(cgroup, 1);
+        self.uncharge_anonymous(cgroup, 1);
     }
 
     /// A clean page of a file is taken.
-    pub fn takes_file(&mut self, pfn: Pfn) {
+    pub fn take_file(&mut self, pfn: Pfn) {
         let Some(node) = &mut self.node else { return };
         let page = *node.lru.page(pfn);
         node.lru.free_page(pfn);
         let (file, index) = (page.owner as usize, u64::from(page.index));
-        node.file_loses(file, index);
+        node.lose_file_page(file, index);
         let file = &mut self.files[file];
         file.cache.clear(index, 1);
         file.cached -= 1;

@@ -170,7 +170,7 @@ impl Lruvec {
     }
 
     /// Puts it at the tail.
-    pub fn adds_tail(&mut self, pfn: Pfn, list: usize) {
+    pub fn add_to_tail(&mut self, pfn: Pfn, list: usize) {
         debug_assert!(!self.is_listed(pfn), "on two lists");
         let tail = std::mem::replace(&mut self.lists[list].tail, pfn);
         let page = self.page_mut(pfn);
@@ -235,7 +235,7 @@ mod tests {
         for pfn in &pages[..4] {
             lru.add_to_head(*pfn, INACTIVE_ANON);
         }
-        lru.adds_tail(pages[4], INACTIVE_ANON);
+        lru.add_to_tail(pages[4], INACTIVE_ANON);
         for gone in [2, 4, 3] {
             lru.remove_page(pages[gone]);
             lru.check_lists();

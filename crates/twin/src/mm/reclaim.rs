@@ -14,7 +14,7 @@ pub struct Look {
 
 impl Mm {
     /// Looks for `wanted` clean pages of a cgroup's own.
-    pub fn takes_from(&mut self, index: usize, wanted: u64) -> Look {
+    pub fn find_clean_pages_of(&mut self, index: usize, wanted: u64) -> Look {
         let cgroup = &mut self.cgroups[index];
         let clean = cgroup.file.saturating_sub(cgroup.counts.pages_held());
         let (mut look, mut line) = (Look::default(), std::mem::take(&mut cgroup.lruvec));

@@ -60,7 +60,7 @@ impl Mm {
         let count = pages.len() as u64;
         let before = (by.nr_reclaimed, by.found);
         for pfn in pages {
-            self.shrinks_page(by, pfn, list);
+            self.shrink_page(by, pfn, list);
         }
         let Some(node) = &mut self.node else { return 0 };
         by.found.taken += count;
@@ -93,7 +93,7 @@ impl Mm {
     }
 
     /// An isolated page.
-    fn shrinks_page(&mut self, by: &mut Reclaimer, pfn: Pfn, list: usize) {
+    fn shrink_page(&mut self, by: &mut Reclaimer, pfn: Pfn, list: usize) {
         let Some(node) = &mut self.node else { return };
         let page = *node.lru.page(pfn);
         let (is_file, lru_gen) = (!page.is_anon(), node.lru_gen);
@@ -113,7 +113,7 @@ impl Mm {
         if is_file {
             if !self.is_dirty(page.owner, page.index) {
                 by.nr_reclaimed += 1;
-                return self.takes_file(pfn);
+                return self.take_file(pfn);
             }
             by.found.dirty += 1;
             by.found.unqueued_dirty += 1;
@@ -133,7 +133,7 @@ impl Mm {
         }
         if page.has_flags(flag::SWAPCACHE) {
             by.nr_reclaimed += 1;
-            return self.takes_anon(pfn);
+            return self.take_anon(pfn);
         }
         let Some(swap) = node.swap.as_mut().filter(|swap| swap.free > 0) else {
             return keep(active);
@@ -147,7 +147,7 @@ impl Mm {
     }
 
     /// Puts a batch back on the lists.
-    pub fn puts_back(&mut self, batch: &mut Batch) {
+    pub fn put_batch_back(&mut self, batch: &mut Batch) {
         let (count, list) = std::mem::take(&mut batch.isolated);
         if let Some(node) = &mut self.node {
             node.isolated[list / 2] -= count;
@@ -155,7 +155,7 @@ impl Mm {
         for (pfn, list) in batch.kept.drain(..) {
             let Some(node) = &mut self.node else { return };
             if node.lru.page(pfn).has_flags(flag::ORPHAN) {
-                self.frees_orphan(pfn);
+                self.free_orphan(pfn);
             } else {
                 node.lru.add_to_head(pfn, list);
             }
@@ -174,7 +174,7 @@ impl Mm {
                 swap.free += 1;
             }
         }
-        self.puts_back(batch);
+        self.put_batch_back(batch);
     }
 
     /// Makes up to 32 active pages inactive; returns how many (`shrink_active_list`).

@@ -250,7 +250,7 @@ impl File {
     }
 
     /// Its pages are divided into so many buffers: one on ext4, one for 512 bytes on vfat.
-    pub fn has_buffers(&mut self, blocks: u64) {
+    pub fn divide_into_buffers(&mut self, blocks: u64) {
         self.beside = XARRAY + blocks * BUFFER_HEAD;
     }
 

@@ -64,13 +64,13 @@ impl Mm {
 
     /// The sleep of a task that found nothing to take, where most of what there is has to be
     /// written first: up to 5.15 (`should_reclaim_retry`).
-    pub fn waits_for_congestion(&mut self) -> Option<Nap> {
+    pub fn congestion_sleep(&mut self) -> Option<Nap> {
         let waits = self.node.as_ref()?.kernel == Kernel::Waits && self.write_is_pending();
         waits.then_some((HZ / 10, Reason::NoProgress, false))
     }
 
     /// A reclaimer goes to sleep.
-    pub fn reclaim_sleeps(&mut self, who: u32, number: u32, (_, reason, wakes): Nap) {
+    pub fn begin_reclaim_sleep(&mut self, who: u32, number: u32, (_, reason, wakes): Nap) {
         let Some(node) = &mut self.node else { return };
         if wakes {
             node.sleepers.push(Sleeper {
@@ -88,7 +88,7 @@ impl Mm {
     }
 
     /// It has slept for `ticks` of `timeout`.
-    pub fn reclaim_slept(&mut self, who: u32, nap: Nap, ticks: Ticks) {
+    pub fn end_reclaim_sleep(&mut self, who: u32, nap: Nap, ticks: Ticks) {
         let (timeout, reason, wakes) = nap;
         let Some(node) = &mut self.node else { return };
         node.sleepers.retain(|sleeper| sleeper.who != who);
@@ -104,7 +104,7 @@ impl Mm {
     }
 
     /// All that sleep for a reason wake up.
-    pub fn wakes_sleepers(&mut self, reason: Reason) {
+    pub fn wake_sleepers(&mut self, reason: Reason) {
         let Some(node) = &mut self.node else { return };
         let (woken, others) = std::mem::take(&mut node.sleepers)
             .into_iter()
@@ -117,7 +117,7 @@ impl Mm {
     }
 
     /// Pages have been written: enough of them end the sleep for writeback.
-    pub fn pages_are_written(&mut self, pages: u64) {
+    pub fn count_pages_written(&mut self, pages: u64) {
         let Some(node) = &mut self.node else { return };
         let (tasks, written) = &mut node.throttled;
         if *tasks == 0 {
@@ -125,7 +125,7 @@ impl Mm {
         }
         *written += pages;
         if *written > SWAP_CLUSTER_MAX * *tasks {
-            self.wakes_sleepers(Reason::Writeback);
+            self.wake_sleepers(Reason::Writeback);
         }
     }
 }

@@ -159,7 +159,7 @@ impl Zone {
     }
 
     /// A task has found a clean page: kswapd may, too.
-    pub fn may_hope(&mut self) {
+    pub fn reset_failures(&mut self) {
         self.kswapd.kswapd_failures = 0;
     }
 
@@ -190,7 +190,7 @@ impl Mm {
     }
 
     /// And are no more.
-    pub fn lets_go(&mut self, cgroup: usize, pages: u64) {
+    pub fn uncharge_anonymous(&mut self, cgroup: usize, pages: u64) {
         self.zone.free += pages;
         self.each_above(cgroup, |held| *held -= pages);
     }
@@ -208,7 +208,7 @@ impl Mm {
     /// ones, which takes no time here. Returns how many came.
     pub fn cache_pages(&mut self, file: usize, start: u64, pages: u64) -> u64 {
         if self.node.is_some() {
-            self.caches_one_by_one(file, start, pages);
+            self.cache_one_by_one(file, start, pages);
             return 0;
         }
         let index = self.files[file].memcg as usize;
@@ -235,7 +235,7 @@ impl Mm {
             let most = cgroup.max.saturating_sub(cgroup.kept).min(cgroup.high);
             if cgroup.subtree_file > most {
                 let over = cgroup.subtree_file - most;
-                self.takes_from(index, over);
+                self.find_clean_pages_of(index, over);
             }
             at = parent;
         }
@@ -244,9 +244,9 @@ impl Mm {
     }
 
     /// The same where pages are kept one by one; no cgroup has a `memory.max` there.
-    fn caches_one_by_one(&mut self, file: usize, start: u64, pages: u64) {
+    fn cache_one_by_one(&mut self, file: usize, start: u64, pages: u64) {
         let Some(node) = &mut self.node else { return };
-        node.file_used(file, start, pages);
+        node.mark_pages_used(file, start, pages);
         let cached = &mut self.files[file];
         let mut came = Vec::new();
         let tell = |start, pages| came.push((start, pages));
@@ -258,7 +258,7 @@ impl Mm {
         self.zone.free -= more;
         self.zone.cache += more;
         for (start, pages) in came {
-            node.file_comes(file, start, pages);
+            node.add_file_pages(file, start, pages);
         }
         self.charge_cache(memcg, more, 0);
         self.may_wake_kswapd();
@@ -267,7 +267,7 @@ impl Mm {
     /// No page of a file is in the cache any more.
     pub fn drop_cache(&mut self, file: usize) {
         if let Some(node) = &mut self.node {
-            node.file_forgets(file);
+            node.forget_file(file);
         }
         let file = &mut self.files[file];
         let cached = std::mem::take(&mut file.cached);

@@ -21,13 +21,13 @@ pub const SLICE: Ns = 750_000;
 
 impl Sched {
     /// True if the task is on a CPU now. Else it is called again when it is.
-    pub fn has_cpu(&mut self, index: usize) -> bool {
+    pub fn claim_cpu(&mut self, index: usize) -> bool {
         debug_assert!(!self.entities[index].queued, "woken twice");
-        self.task_does(index, PsiFlags::Running);
+        self.change_task_activity(index, PsiFlags::Running);
         let cpu = usize::from(self.entities[index].cpu);
         let waits = match self.cpus[cpu].curr {
             None => {
-                self.begins_turn(cpu, index);
+                self.give_cpu(cpu, index);
                 false
             }
             Some(task) if task as usize == index => {
@@ -58,7 +58,7 @@ impl Sched {
     }
 
     /// The task sleeps, or has ended.
-    pub fn leaves_cpu(&mut self, index: usize) {
+    pub fn leave_cpu(&mut self, index: usize) {
         let cpu = usize::from(self.entities[index].cpu);
         if std::mem::take(&mut self.entities[index].queued) {
             self.cpus[cpu].queue.retain(|task| *task as usize != index);
@@ -68,7 +68,7 @@ impl Sched {
         }
     }
 
-    fn begins_turn(&mut self, cpu: usize, index: usize) {
+    fn give_cpu(&mut self, cpu: usize, index: usize) {
         let slice = SLICE * u64::from(1 + self.machine.cpus.min(8).ilog2());
         let end = self.now + slice;
         let end = match self.wakes_preempt {
@@ -86,19 +86,19 @@ impl Sched {
         }
         let next = match self.cpus[cpu].queue.pop_front() {
             Some(next) => next as usize,
-            None => match self.takes_over(cpu) {
+            None => match self.take_over_task(cpu) {
                 Some(next) => next,
                 None => return,
             },
         };
         self.nr_queued -= 1;
         self.entities[next].queued = false;
-        self.begins_turn(cpu, next);
+        self.give_cpu(cpu, next);
         self.schedule_after(0, Event::Task(next as u32));
     }
 
     /// Moves the task that waits longest, on the CPU with most waiting, to `cpu`.
-    fn takes_over(&mut self, cpu: usize) -> Option<usize> {
+    fn take_over_task(&mut self, cpu: usize) -> Option<usize> {
         let lengths = self.cpus.iter().map(|cpu| cpu.queue.len());
         let (from, _) = lengths.enumerate().max_by_key(|(_, length)| *length)?;
         let next = self.cpus[from].queue.pop_front()? as usize;

@@ -108,7 +108,7 @@ impl HostConfig {
         }
         if arm == Arm::Weir {
             tasks.weir = Some(weir);
-            tasks.weir_arms();
+            tasks.weir_arm();
         }
         if let Some(age) = scenario.twin.counts_ns {
             tasks.flush_time = age.max(TICK);

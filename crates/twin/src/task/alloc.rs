@@ -121,12 +121,12 @@ impl Tasks {
     pub(super) fn run_allocator(&mut self, index: usize) {
         let now = self.now;
         if now >= self.tasks[index].end {
-            return self.task_ends(index);
+            return self.end_task(index);
         }
         let Some(mut alloc) = self.tasks[index].alloc.take() else {
             return;
         };
-        let goes_on = self.finds_mapping(index, &mut alloc);
+        let goes_on = self.map_or_wait(index, &mut alloc);
         let taken = goes_on
             .then(|| self.touch_pages(index, &mut alloc))
             .flatten();
@@ -135,26 +135,26 @@ impl Tasks {
             return self.start_reclaim(index);
         }
         if let Some(time) = taken {
-            self.task_does(index, PsiFlags::Running);
+            self.change_task_activity(index, PsiFlags::Running);
             self.tasks[index].state = State::Found;
             let cpu = self.entities[index].cpu;
-            let over = self.takes_cpu(cpu, time);
+            let over = self.take_cpu(cpu, time);
             self.schedule_event(over, Event::Task(index as u32));
         }
     }
 
     /// Maps memory, unless there is a mapping; false if it waits until it may.
-    fn finds_mapping(&mut self, index: usize, alloc: &mut Allocator) -> bool {
+    fn map_or_wait(&mut self, index: usize, alloc: &mut Allocator) -> bool {
         let (now, home) = (self.now, self.tasks[index].home);
         let is_through = alloc.at == alloc.maps.pages && (alloc.again || !alloc.maps.twice);
         if alloc.mapping.is_some() && is_through {
-            self.unmaps_of(alloc);
+            self.unmap_all(alloc);
         } else if alloc.mapping.is_some() {
             return true;
         }
         if now < alloc.next {
             let until = alloc.next.min(self.tasks[index].end);
-            self.task_does(index, PsiFlags::Nothing);
+            self.change_task_activity(index, PsiFlags::Nothing);
             self.tasks[index].state = State::Idle;
             self.schedule_event(until, Event::Task(index as u32));
             return false;
@@ -182,7 +182,7 @@ impl Tasks {
         let count = if alloc.again {
             let count = self.node.as_mut()?.use_pages(mapping, alloc.at, left);
             if count == 0 {
-                self.reads_back(index, alloc);
+                self.read_back(index, alloc);
                 return None;
             }
             count
@@ -196,8 +196,8 @@ impl Tasks {
                 self.tasks[index].state = State::Scarce;
                 return None;
             }
-            self.faults_in(mapping, alloc.at, count);
-            self.counts_faults(index, alloc, start, count);
+            self.fault_in(mapping, alloc.at, count);
+            self.count_faults(index, alloc, start, count);
             count
         };
         alloc.at += count;
@@ -212,7 +212,7 @@ impl Tasks {
     }
 
     /// `count` first touches, one after the other from `start` on.
-    fn counts_faults(&mut self, index: usize, alloc: &mut Allocator, start: Ns, count: u64) {
+    fn count_faults(&mut self, index: usize, alloc: &mut Allocator, start: Ns, count: u64) {
         let job = self.tasks[index].job;
         let mapped = &mut self.jobs[job].mapped;
         // The first has waited for whatever came between.
@@ -233,7 +233,7 @@ impl Tasks {
     }
 
     /// The next page is on the swap disk: it is read, with some that follow it there.
-    fn reads_back(&mut self, index: usize, alloc: &Allocator) {
+    fn read_back(&mut self, index: usize, alloc: &Allocator) {
         let room = self.zone.at_once();
         let Some((mapping, node)) = alloc.mapping.zip(self.node.as_ref()) else {
             return;
@@ -247,7 +247,7 @@ impl Tasks {
             swap.device,
             node.swapped_pages(mapping, alloc.at, CLUSTER.min(room)),
         );
-        self.swaps_in(mapping, alloc.at, pages);
+        self.swap_in(mapping, alloc.at, pages);
         let request = Request {
             what: What::SwapIn(index as u32),
             pages: pages as u32,
@@ -256,7 +256,7 @@ impl Tasks {
             cgroup: 0,
         };
         self.submit_request(device, request);
-        self.task_does(index, PsiFlags::Iowait);
+        self.change_task_activity(index, PsiFlags::Iowait);
         self.tasks[index].state = State::SwappingIn;
     }
 
@@ -264,7 +264,7 @@ impl Tasks {
     pub(super) fn swapped_in(&mut self, index: usize) {
         if self.tasks[index].state == State::SwappingIn {
             self.tasks[index].state = State::Found;
-            self.task_goes_on(index);
+            self.continue_task(index);
         }
     }
 
@@ -279,7 +279,7 @@ impl Tasks {
     }
 
     /// Unmaps what a task has mapped, if it has.
-    pub(super) fn unmaps_of(&mut self, alloc: &mut Allocator) {
+    pub(super) fn unmap_all(&mut self, alloc: &mut Allocator) {
         if let Some(mapping) = alloc.mapping.take() {
             self.drop_mapping(mapping);
         }

@@ -14,44 +14,44 @@ const READER_WINS: u64 = 4;
 
 impl Tasks {
     /// The first request of a disk is complete, unless another has come before it.
-    pub fn request_ends(&mut self, device: usize) {
+    pub fn end_request(&mut self, device: usize) {
         let Some(Done {
             request, failed, ..
-        }) = self.request_completes(device)
+        }) = self.complete_next(device)
         else {
             return;
         };
         match request.what {
             What::Read(task) => {
-                self.pages_are_read(task as usize, failed);
-                return self.slot_is_free(device, &request);
+                self.end_read(task as usize, failed);
+                return self.offer_slot(device, &request);
             }
             What::Journal => {
-                self.journal_is_written(device);
-                return self.slot_is_free(device, &request);
+                self.end_journal_request(device);
+                return self.offer_slot(device, &request);
             }
             What::Log(sequence) => {
-                self.log_is_written(device, sequence);
-                return self.slot_is_free(device, &request);
+                self.end_log_write(device, sequence);
+                return self.offer_slot(device, &request);
             }
             // It does not come to the line.
             What::Flush(_) => return,
             What::SwapIn(task) => return self.swapped_in(task as usize),
             What::SwapOut(number) => {
-                self.swap_is_written(number);
-                self.pages_are_written(request.pages.into());
-                return self.wakes_waiters(device, request.hctx);
+                self.end_swap_write(number);
+                self.count_pages_written(request.pages.into());
+                return self.wake_waiters(device, request.hctx);
             }
             What::Pages { file, .. } => self.files[file as usize].failed |= failed,
         }
         if let Some(request) = self.server_takes(device, request) {
             self.end_bio(request);
         }
-        self.wakes_waiters(device, request.hctx);
+        self.wake_waiters(device, request.hctx);
     }
 
     /// A server commits what it has taken.
-    pub fn server_commits(&mut self, device: usize) {
+    pub fn commit_server(&mut self, device: usize) {
         for request in self.devices[device].take_committed() {
             self.end_bio(request);
         }
@@ -59,14 +59,14 @@ impl Tasks {
 
     /// A request of the filesystem's or a reader's is complete, which may have had a slot that others
     /// wait for.
-    fn slot_is_free(&mut self, device: usize, request: &Request) {
+    fn offer_slot(&mut self, device: usize, request: &Request) {
         if self.devices[device].takes_tag(request) {
-            self.wakes_waiters(device, request.hctx);
+            self.wake_waiters(device, request.hctx);
         }
     }
 
     /// A slot of `hctx` has become free.
-    fn wakes_waiters(&mut self, device: usize, hctx: u32) {
+    fn wake_waiters(&mut self, device: usize, hctx: u32) {
         let (mut woken, has_slot) = self.devices[device].take_woken(hctx);
         woken.sort_by_key(|waiter| match waiter {
             Waiter::Flusher(wb) => self.flushers[*wb as usize].used,
@@ -80,17 +80,17 @@ impl Tasks {
         for waiter in woken {
             match waiter {
                 Waiter::Flusher(wb) => {
-                    self.flusher_is_woken(wb as usize, flushers, has_slot);
+                    self.resume_flusher(wb as usize, flushers, has_slot);
                     flushers += 1;
                 }
-                Waiter::Task(task) => self.task_is_let_in(task as usize),
+                Waiter::Task(task) => self.let_task_in(task as usize),
                 Waiter::Kswapd => self.schedule_after(0, Event::Kswapd),
                 Waiter::Request(request)
                     if races && request.is_read() && self.random.next() % READER_WINS != 0 =>
                 {
                     self.devices[device].wait_for_slot(waiter, hctx);
                 }
-                Waiter::Request(request) => self.goes_in_line(device, request),
+                Waiter::Request(request) => self.go_in_line(device, request),
             }
         }
     }

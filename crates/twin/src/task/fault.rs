@@ -41,7 +41,7 @@ impl Tasks {
         let hctx = self.devices[device].hctx_of(wb, cpu);
         if !self.devices[device].has_room(hctx) {
             self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
-            self.task_does(index, PsiFlags::Iowait);
+            self.change_task_activity(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Faulting;
             self.tasks[index].is_cold = true;
             return;

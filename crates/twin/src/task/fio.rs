@@ -152,7 +152,7 @@ pub fn parse_job(job: &Job) -> Result<Work, Vec<Refusal>> {
         );
     }
     if is_null {
-        reader.must_hold(reads);
+        reader.check_null_engine(reads);
     }
     let depth = reader
         .read_number("iodepth")
@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
 
     /// Refuses what does not fit a job of the null engine, which holds memory and does nothing
     /// else.
-    fn must_hold(&mut self, reads: bool) {
+    fn check_null_engine(&mut self, reads: bool) {
         if reads {
             self.refuse_option("rw", "with ioengine=null the twin models writers only: fio fills their buffers, which takes memory".into());
         }

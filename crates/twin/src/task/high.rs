@@ -24,7 +24,7 @@ fn high_delay(usage: u64, high: u64, pages: u64) -> Ticks {
 
 impl Tasks {
     /// Puts a task to sleep for what it has charged; `true` if it sleeps.
-    pub(super) fn is_over_high(&mut self, index: usize) -> bool {
+    pub(super) fn throttle_over_high(&mut self, index: usize) -> bool {
         let task = &self.tasks[index];
         let (pages, mut at) = (task.charged, task.home);
         if pages < BATCH {
@@ -44,7 +44,7 @@ impl Tasks {
         if ticks == 0 {
             return false;
         }
-        self.task_does(index, PsiFlags::Memstall);
+        self.change_task_activity(index, PsiFlags::Memstall);
         let task = &mut self.tasks[index];
         (task.state, task.is_cold) = (State::OverHigh, true);
         let until = wake_at(self.now, ticks);

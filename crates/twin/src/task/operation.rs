@@ -18,7 +18,7 @@ impl Task {
 }
 
 impl Tasks {
-    pub(super) fn operation_begins(&mut self, index: usize, at: Ns) {
+    pub(super) fn begin_operation(&mut self, index: usize, at: Ns) {
         let task = &mut self.tasks[index];
         let work = &self.jobs[task.job].work;
         (task.op_left, task.op_at, task.op_began) =
@@ -29,7 +29,7 @@ impl Tasks {
         }
     }
 
-    pub(super) fn operation_ends(&mut self, index: usize, at: Ns) {
+    pub(super) fn end_operation(&mut self, index: usize, at: Ns) {
         let task = &mut self.tasks[index];
         let job = &mut self.jobs[task.job];
         task.ops += 1;
@@ -52,7 +52,7 @@ impl Tasks {
         each: Ns,
         has_next: impl Fn(&Tasks) -> bool,
     ) {
-        self.task_does(index, PsiFlags::Running);
+        self.change_task_activity(index, PsiFlags::Running);
         let cpu = self.entities[index].cpu;
         let start = self.now.max(self.cpus[usize::from(cpu)].free_at);
         let most = self.turn_left(index);
@@ -68,16 +68,16 @@ impl Tasks {
             if is_over || !self.may_run_on(index) || !has_next(self) {
                 break;
             }
-            self.operation_ends(index, at);
-            self.operation_begins(index, at);
+            self.end_operation(index, at);
+            self.begin_operation(index, at);
         }
         self.tasks[index].state = State::Writing(false);
-        let over = self.takes_cpu(cpu, time);
+        let over = self.take_cpu(cpu, time);
         self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// Time at which the next operation may begin, if not now.
-    pub(super) fn waits_until(&mut self, index: usize) -> Option<Ns> {
+    pub(super) fn next_start(&mut self, index: usize) -> Option<Ns> {
         let now = self.now;
         let task = &mut self.tasks[index];
         let work = &self.jobs[task.job].work;

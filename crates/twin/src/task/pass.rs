@@ -17,8 +17,8 @@ impl Tasks {
         task.pauses = 0;
         if self.writeback.weir.is_some() {
             let dirtier = &mut task.dirtier;
-            self.writeback.weir_paces(dirtier);
-            if self.writeback.weir_admits(dirtier) {
+            self.writeback.weir_pace(dirtier);
+            if self.writeback.weir_admit(dirtier) {
                 // A task that does not come to the kernel's pass starts background writeback all
                 // the same, if it is due.
                 if self.writeback.weir_over_background() {
@@ -27,20 +27,20 @@ impl Tasks {
                 return Passed::Go;
             }
         }
-        self.looks_again(index)
+        self.retry_pass(index)
     }
 
     /// Once more, after a pause that did not do.
-    pub(super) fn looks_again(&mut self, index: usize) -> Passed {
+    pub(super) fn retry_pass(&mut self, index: usize) -> Passed {
         let dirtier = &mut self.tasks[index].dirtier;
         let passed = self.writeback.balance_dirty_pages(dirtier);
         match passed {
             Passed::Go => {
                 let most = self.weir.as_ref().and_then(|weir| weir.released_poll);
-                self.leaves_pass(index, most);
+                self.leave_pass(index, most);
             }
             Passed::Sleep => {
-                self.task_does(index, PsiFlags::Iowait);
+                self.change_task_activity(index, PsiFlags::Iowait);
                 let task = &mut self.tasks[index];
                 task.pauses += 1;
                 task.is_cold = true;
@@ -54,7 +54,7 @@ impl Tasks {
 
     /// The module's part as the kernel's pass returns. A task that a floor has let go looks again
     /// after `most` pages.
-    pub(super) fn leaves_pass(&mut self, index: usize, most: Option<u64>) {
+    pub(super) fn leave_pass(&mut self, index: usize, most: Option<u64>) {
         if self.weir.is_none() {
             return;
         }
@@ -62,19 +62,19 @@ impl Tasks {
         let (pauses, time) = (task.pauses, self.writeback.now - task.pass_began);
         let dirtier = &mut task.dirtier;
         if pauses > 0 {
-            self.writeback.weir_counts_pauses(dirtier, pauses, time);
+            self.writeback.weir_count_pauses(dirtier, pauses, time);
         }
-        self.writeback.weir_shortens(dirtier, most);
+        self.writeback.weir_shorten(dirtier, most);
     }
 
     /// An operation is over: waits for what the task owes, if anything, before it returns.
-    pub(super) fn begins_to_wait(&mut self, index: usize) -> Passed {
+    pub(super) fn wait_for_owed(&mut self, index: usize) -> Passed {
         let now = self.now;
         let dirtier = &mut self.tasks[index].dirtier;
         if !dirtier.has_owed_pace() {
             return Passed::Go;
         }
-        self.writeback.weir_charges_rest(dirtier);
+        self.writeback.weir_charge_rest(dirtier);
         dirtier.held_since = now;
         self.waited_step(index)
     }
@@ -83,11 +83,11 @@ impl Tasks {
     pub(super) fn waited_step(&mut self, index: usize) -> Passed {
         let now = self.now;
         let dirtier = &mut self.tasks[index].dirtier;
-        let due_ms = self.writeback.weir_still_paces(dirtier);
+        let due_ms = self.writeback.weir_still_pace(dirtier);
         if due_ms == 0 {
             return Passed::Go;
         }
-        self.task_does(index, PsiFlags::Iowait);
+        self.change_task_activity(index, PsiFlags::Iowait);
         let task = &mut self.tasks[index];
         task.state = State::Owing;
         task.is_cold = true;

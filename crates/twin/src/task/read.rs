@@ -97,13 +97,13 @@ impl Tasks {
     /// Reads until it has to wait or something has to be looked at, and schedules what follows.
     pub(super) fn run_reader(&mut self, index: usize) {
         if self.tasks[index].op_left == 0 {
-            self.operation_begins(index, self.now);
+            self.begin_operation(index, self.now);
         }
         if self.zone.at_once() == 0 {
             return self.start_reclaim(index);
         }
         if !self.ask_ahead(index) {
-            self.task_does(index, PsiFlags::Iowait);
+            self.change_task_activity(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Reading;
             self.tasks[index].is_cold = true;
             return;
@@ -175,7 +175,7 @@ impl Tasks {
     }
 
     /// A request of a reader is complete, or has `failed`: then fio stops.
-    pub(super) fn pages_are_read(&mut self, index: usize, failed: bool) {
+    pub(super) fn end_read(&mut self, index: usize, failed: bool) {
         let waits = self.entities[index].doing == PsiFlags::Iowait;
         let task = &mut self.tasks[index];
         let reader = task.reader.as_mut().expect("a reader");
@@ -189,12 +189,12 @@ impl Tasks {
         let file = task.file;
         if task.state != State::Over {
             if failed {
-                return self.task_ends(index);
+                return self.end_task(index);
             }
             self.cache_pages(file, start, count);
         }
         if goes_on {
-            self.task_goes_on(index);
+            self.continue_task(index);
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! The same within `memory.max`: where a cgroup has no clean page left to give up for another, the task
 //! looks through all that it holds, again and again, and has all written. If nothing was written in 16
-//! times, a job of the cgroup is killed (`reclaims_memcg`). No task waits in this: MGLRU, which Debian's
+//! times, a job of the cgroup is killed (`reclaim_memcg`). No task waits in this: MGLRU, which Debian's
 //! 6.12 has on, does not throttle reclaim of a cgroup. Example: 64 MiB are 16,384 pages, each of which
 //! is looked at four times in a try; 17 tries take 1.1 s at 1 us a page. A disk that completes a bio in
 //! that time keeps the job alive.
@@ -31,10 +31,10 @@ impl Tasks {
 
     /// Takes as much of it as it gets at once, for a tick at most; little by little where kswapd is
     /// about to be woken.
-    pub(super) fn takes_memory(&mut self, index: usize) {
+    pub(super) fn take_memory(&mut self, index: usize) {
         let task = &self.tasks[index];
         if self.now >= task.end {
-            return self.task_ends(index);
+            return self.end_task(index);
         }
         let left = self.jobs[task.job].work.holds - task.held;
         let within = (TICK / self.machine.page.max(1)).max(1);
@@ -46,22 +46,22 @@ impl Tasks {
         if pages == 0 {
             return self.start_reclaim(index);
         }
-        self.task_does(index, PsiFlags::Running);
+        self.change_task_activity(index, PsiFlags::Running);
         let task = &mut self.tasks[index];
         task.held += pages;
         task.state = State::Idle;
         let cgroup = task.home;
         self.charge_anonymous(cgroup, pages);
         let (cpu, time) = (self.entities[index].cpu, pages * self.machine.page);
-        let over = self.takes_cpu(cpu, time);
+        let over = self.take_cpu(cpu, time);
         self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// Lets go of it.
-    pub(super) fn gives_back(&mut self, index: usize) {
+    pub(super) fn give_memory_back(&mut self, index: usize) {
         let Task { held, home, .. } = &mut self.tasks[index];
         let (cgroup, pages) = (*home, std::mem::take(held));
-        self.lets_go(cgroup, pages);
+        self.uncharge_anonymous(cgroup, pages);
     }
 
     /// Number of `count` pages of a file from `at` on that it can write to without looking for
@@ -83,29 +83,29 @@ impl Tasks {
     pub(super) fn start_reclaim(&mut self, index: usize) {
         let (chargeable, limited) = self.chargeable_pages(self.tasks[index].file);
         if chargeable == 0 {
-            return self.reclaims_memcg(index, limited);
+            return self.reclaim_memcg(index, limited);
         }
         if self.zone.at_once() > 0 {
             self.tasks[index].vain = 0;
             self.tasks[index].state = State::Found;
-            return self.task_goes_on(index);
+            return self.continue_task(index);
         }
         if self.node.is_some() {
-            return self.reclaims_pages(index);
+            return self.begin_page_reclaim(index);
         }
         let look = self.find_clean_pages(SWAP_CLUSTER_MAX);
         self.zone.reclaimed.stalls += 1;
         self.zone.reclaimed.pgscan_direct += look.scanned;
-        self.task_does(index, PsiFlags::MemstallRunning);
+        self.change_task_activity(index, PsiFlags::MemstallRunning);
         let cpu = self.entities[index].cpu;
         let time = self.machine.call + look.scanned * self.machine.scan;
-        let over = self.takes_cpu(cpu, time);
+        let over = self.take_cpu(cpu, time);
         let task = &mut self.tasks[index];
         task.is_cold = true;
         task.state = State::Found;
         if look.taken > 0 {
             task.vain = 0;
-            self.zone.may_hope();
+            self.zone.reset_failures();
         } else {
             // The second time around counts as well.
             self.writeback.zone.reclaimed.stalls += 1;
@@ -121,33 +121,33 @@ impl Tasks {
 
     /// Looks for a clean page in the cgroup whose `memory.max` is reached: there is none now, but what
     /// it looks takes time.
-    fn reclaims_memcg(&mut self, index: usize, limited: usize) {
+    fn reclaim_memcg(&mut self, index: usize, limited: usize) {
         /// Looks at each page in a try, over all priorities: 73 and 110 in the 17 tries before two
         /// kills in guests (`pgscan` of the cgroup).
         const ROUNDS: u64 = 4;
         let scanned = ROUNDS * self.cgroups[limited].subtree_file;
-        (0..self.wbs.len()).for_each(|wb| self.has_all_written(wb));
+        (0..self.wbs.len()).for_each(|wb| self.start_full_writeback(wb));
         let task = &mut self.tasks[index];
         task.vain += 1;
         task.is_cold = true;
         task.state = State::Scarce;
         if task.vain > MAX_RECLAIM_RETRIES {
             task.vain = 0;
-            self.kills_in(limited);
+            self.kill_in_cgroup(limited);
             if self.tasks[index].state == State::Over {
                 return;
             }
         }
-        self.task_does(index, PsiFlags::MemstallRunning);
+        self.change_task_activity(index, PsiFlags::MemstallRunning);
         let cpu = self.entities[index].cpu;
         let time = self.machine.call + scanned * self.machine.scan;
-        let over = self.takes_cpu(cpu, time);
+        let over = self.take_cpu(cpu, time);
         self.schedule_event(over, Event::Task(index as u32));
     }
 
     /// Kills the first job that runs in a cgroup or below it: all of its processes there, as a fio
     /// without one of them has no result.
-    fn kills_in(&mut self, limited: usize) {
+    fn kill_in_cgroup(&mut self, limited: usize) {
         let is_inside = |tasks: &Tasks, task: &Task| {
             let mut next = Some(task.home);
             while let Some(at) = next.filter(|at| *at != limited) {
@@ -168,22 +168,22 @@ impl Tasks {
         self.jobs[job].killed = true;
         for index in 0..self.tasks.len() {
             if self.tasks[index].job == job && is_inside(self, &self.tasks[index]) {
-                self.task_ends(index);
+                self.end_task(index);
             }
         }
     }
 
     /// It has found none: after the time that took it waits for a tick, goes around once more, and
     /// waits for another.
-    pub(super) fn waits_for_memory(&mut self, index: usize) {
-        self.task_does(index, PsiFlags::Memstall);
+    pub(super) fn wait_for_memory(&mut self, index: usize) {
+        self.change_task_activity(index, PsiFlags::Memstall);
         self.tasks[index].state = State::Scarce;
         let at = wake_at(wake_at(self.now, 1), 1);
         self.schedule_timer(at, Event::Task(index as u32));
     }
 
     /// Reclaims page by page, where these are kept so: begins to.
-    fn reclaims_pages(&mut self, index: usize) {
+    fn begin_page_reclaim(&mut self, index: usize) {
         let task = &mut self.tasks[index];
         task.naps += 1;
         task.reclaimer = Some(Box::new(Reclaimer::for_task(task.naps)));
@@ -191,23 +191,23 @@ impl Tasks {
         task.state = State::Reclaiming;
         self.zone.reclaimed.stalls += 1;
         self.may_wake_kswapd();
-        self.reclaim_goes_on(index);
+        self.continue_reclaim(index);
     }
 
     /// Goes on with that.
-    pub(super) fn reclaim_goes_on(&mut self, index: usize) {
+    pub(super) fn continue_reclaim(&mut self, index: usize) {
         let Some(mut by) = self.tasks[index].reclaimer.take() else {
             self.tasks[index].state = State::Scarce;
             return self.start_reclaim(index);
         };
         let cpu = self.entities[index].cpu;
         match self.reclaim_step(&mut by, cpu) {
-            Step::Done => return self.has_reclaimed(index, by.nr_reclaimed),
+            Step::Done => return self.end_task_reclaim(index, by.nr_reclaimed),
             Step::Computes(time) => {
-                self.task_does(index, PsiFlags::MemstallRunning);
-                self.counts_reclaim(time);
+                self.change_task_activity(index, PsiFlags::MemstallRunning);
+                self.count_reclaim_time(time);
                 let cpu = self.entities[index].cpu;
-                let over = self.takes_cpu(cpu, time);
+                let over = self.take_cpu(cpu, time);
                 self.schedule_event(over, Event::Task(index as u32));
             }
             Step::Sleeps(nap) => {
@@ -218,7 +218,7 @@ impl Tasks {
             }
             Step::Waits(device, hctx) => {
                 self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
-                self.task_does(index, PsiFlags::Memstall);
+                self.change_task_activity(index, PsiFlags::Memstall);
                 self.tasks[index].state = State::SwappingOut;
             }
         }
@@ -228,16 +228,16 @@ impl Tasks {
     /// Sleeps in reclaim.
     fn sleep_in_reclaim(&mut self, index: usize, by: &mut Reclaimer, nap: Nap) {
         by.nap = Some((nap, self.current_tick()));
-        self.reclaim_sleeps(index as u32, by.number, nap);
-        self.task_does(index, PsiFlags::Memstall);
+        self.begin_reclaim_sleep(index as u32, by.number, nap);
+        self.change_task_activity(index, PsiFlags::Memstall);
         let at = wake_at(self.now, nap.0);
         self.schedule_timer(at, Event::Reclaim(index as u32, by.number));
     }
 
     /// Such a sleep ends, of a task or kswapd, if it is the one of this number.
-    pub fn reclaim_wakes(&mut self, who: u32, number: u32) {
+    pub fn wake_reclaimer(&mut self, who: u32, number: u32) {
         if who == KSWAPD {
-            return self.kswapd_wakes(number);
+            return self.end_kswapd_sleep(number);
         }
         let now = self.current_tick();
         let by = self.tasks[who as usize].reclaimer.as_mut();
@@ -245,25 +245,25 @@ impl Tasks {
             .filter(|by| by.number == number)
             .and_then(|by| by.nap.take());
         if let Some((nap, since)) = nap {
-            self.reclaim_slept(who, nap, now - since);
-            self.task_goes_on(who as usize);
+            self.end_reclaim_sleep(who, nap, now - since);
+            self.continue_task(who as usize);
         }
     }
 
     /// It has gone through all it could, and taken so many pages.
-    fn has_reclaimed(&mut self, index: usize, pages: u64) {
+    fn end_task_reclaim(&mut self, index: usize, pages: u64) {
         let task = &mut self.tasks[index];
         task.vain = if pages > 0 { 0 } else { task.vain + 1 };
         let vain = task.vain;
         if pages > 0 {
-            self.zone.may_hope();
+            self.zone.reset_failures();
         } else if vain > MAX_RECLAIM_RETRIES {
             self.tasks[index].vain = 0;
             self.kill_largest();
             if self.tasks[index].state == State::Over {
                 return;
             }
-        } else if let Some(nap) = self.waits_for_congestion() {
+        } else if let Some(nap) = self.congestion_sleep() {
             let task = &mut self.tasks[index];
             task.naps += 1;
             // Through once more when it wakes, if it has to.
@@ -273,19 +273,19 @@ impl Tasks {
             return;
         }
         self.tasks[index].state = State::Found;
-        self.goes_on_writing(index);
+        self.continue_writing(index);
     }
 
     /// A task that reclaims is no more.
-    pub(super) fn stops_reclaim(&mut self, index: usize) {
+    pub(super) fn stop_reclaim(&mut self, index: usize) {
         if let Some(mut by) = self.tasks[index].reclaimer.take() {
-            self.reclaim_ends(index as u32, &mut by);
+            self.abort_reclaim(index as u32, &mut by);
         }
     }
 
     /// An operation of the null engine: nothing but the call.
-    pub(super) fn does_nothing(&mut self, index: usize) {
-        self.operation_begins(index, self.now);
+    pub(super) fn run_null_operation(&mut self, index: usize) {
+        self.begin_operation(index, self.now);
         self.schedule_operation(index, self.machine.call.max(1), |_| true);
     }
 
@@ -296,7 +296,7 @@ impl Tasks {
         let most = tasks.max_by_key(|(index, task)| (holds(task), std::cmp::Reverse(*index)));
         if let Some((index, _)) = most.filter(|(_, task)| holds(task) > 0) {
             self.zone.reclaimed.kills += 1;
-            self.task_ends(index);
+            self.end_task(index);
         }
     }
 }

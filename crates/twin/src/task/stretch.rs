@@ -25,7 +25,7 @@ const COSTLY: u64 = 8;
 impl Tasks {
     /// Writes until something has to be looked at, and schedules what follows.
     pub(super) fn write_stretch(&mut self, index: usize) {
-        self.task_does(index, PsiFlags::Running);
+        self.change_task_activity(index, PsiFlags::Running);
         let cpu = usize::from(self.entities[index].cpu);
         let (call, page) = (self.machine.call, self.machine.page);
         let start = self.now.max(self.cpus[cpu].free_at);
@@ -45,7 +45,7 @@ impl Tasks {
         let mut copied = None;
         let next = loop {
             if self.tasks[index].op_left == 0 {
-                self.operation_begins(index, start + time);
+                self.begin_operation(index, start + time);
                 time += call;
             }
             if std::mem::take(&mut self.tasks[index].is_cold) {
@@ -117,7 +117,7 @@ impl Tasks {
                 if at >= self.tasks[index].end {
                     break State::Writing(false);
                 }
-                self.operation_ends(index, at);
+                self.end_operation(index, at);
             }
         };
         let cached = self.files[file].cached;
@@ -127,7 +127,7 @@ impl Tasks {
             time += self.refill_cost(cpu, pages) / folio;
         }
         self.tasks[index].state = next;
-        let over = self.takes_cpu(cpu as u16, time);
+        let over = self.take_cpu(cpu as u16, time);
         self.files[file].copied = copied.map(|(at, _)| (at, over));
         if let Some((_, pages)) = copied {
             let wb = self.files[file].wb as usize;

@@ -78,29 +78,29 @@ impl Tasks {
         match step {
             Step::Pages | Step::Forget if self.must_write(file, step) => {
                 self.tasks[index].state = State::Syncing(step);
-                if !self.gets_blocks(index, file) {
-                    self.task_does(index, PsiFlags::Iowait);
-                } else if !self.puts_in_line(index, device) {
+                if !self.get_blocks(index, file) {
+                    self.change_task_activity(index, PsiFlags::Iowait);
+                } else if !self.put_in_line(index, device) {
                     let hctx = self.devices[device].hctx_of(wb, cpu);
                     self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
-                    self.task_does(index, PsiFlags::Iowait);
+                    self.change_task_activity(index, PsiFlags::Iowait);
                 }
             }
             Step::Pages | Step::InFlight if self.files[file].in_flight > 0 => {
                 self.tasks[index].state = State::Syncing(Step::InFlight);
                 self.tasks[index].is_cold = true;
                 self.files[file].synced_by = Some(index as u32);
-                self.task_does(index, PsiFlags::Iowait);
+                self.change_task_activity(index, PsiFlags::Iowait);
             }
-            Step::Pages | Step::InFlight if self.syncs_inode(index, file, datasync) => {
+            Step::Pages | Step::InFlight if self.sync_inode(index, file, datasync) => {
                 self.tasks[index].state = State::Syncing(Step::Commit);
                 self.tasks[index].is_cold = true;
                 // The kernel counts this wait as one for a commit, not for I/O.
-                self.task_does(index, PsiFlags::Nothing);
+                self.change_task_activity(index, PsiFlags::Nothing);
             }
             Step::Pages | Step::InFlight if self.journals[device].flushes_on_fsync() => {
                 self.tasks[index].state = State::Syncing(Step::Flush);
-                self.task_does(index, PsiFlags::Iowait);
+                self.change_task_activity(index, PsiFlags::Iowait);
                 let hctx = self.devices[device].hctx_of(wb, cpu);
                 self.blkdev_issue_flush(device, index, hctx);
             }
@@ -108,18 +108,18 @@ impl Tasks {
                 // Pages that are mapped stay.
                 self.tasks[index].state = State::Idle;
                 if maps {
-                    return self.goes_on_writing(index);
+                    return self.continue_writing(index);
                 }
                 let cached = self.files[file].cached;
                 self.invalidate_clean(file);
                 let cpu = self.entities[index].cpu;
-                self.task_does(index, PsiFlags::Running);
+                self.change_task_activity(index, PsiFlags::Running);
                 let folios = cached.div_ceil(self.files[file].folio_pages);
                 let time = folios * self.machine.page * FORGET / 100;
-                let over = self.takes_cpu(cpu, time);
+                let over = self.take_cpu(cpu, time);
                 self.schedule_event(over, Event::Task(index as u32));
             }
-            _ if std::mem::take(&mut self.files[file].failed) => self.task_ends(index),
+            _ if std::mem::take(&mut self.files[file].failed) => self.end_task(index),
             Step::Pages | Step::InFlight | Step::Commit | Step::Flush => {
                 let (now, task) = (self.now, &mut self.tasks[index]);
                 task.state = State::Idle;
@@ -127,14 +127,14 @@ impl Tasks {
                     let took = now - task.sync_began.max(task.measured_from);
                     self.jobs[task.job].syncs.add(took, 1);
                 }
-                self.goes_on_writing(index);
+                self.continue_writing(index);
             }
         }
     }
 
     /// `true` if the next dirty pages have blocks, or get some now; else the task looks again after
     /// a commit.
-    fn gets_blocks(&mut self, index: usize, file: usize) -> bool {
+    fn get_blocks(&mut self, index: usize, file: usize) -> bool {
         let next = self.files[file].pages.next_run(0, 1);
         let is_unmapped = next.is_some_and(|(start, _)| self.files[file].unmapped_run(start, 1).0);
         !is_unmapped || self.begin_change(Handle::Writeback(index as u32), file)
@@ -142,7 +142,7 @@ impl Tasks {
 
     /// The next run of dirty pages, as much as fits into a request; false if there is no slot for
     /// it.
-    fn puts_in_line(&mut self, index: usize, device: usize) -> bool {
+    fn put_in_line(&mut self, index: usize, device: usize) -> bool {
         let (file, cpu) = (self.tasks[index].file, self.entities[index].cpu);
         let wb = self.files[file].wb;
         let (hctx, cgroup) = (
@@ -173,24 +173,24 @@ impl Tasks {
             cgroup: cgroup as u32,
         };
         self.submit_request(device, request);
-        self.task_does(index, PsiFlags::Running);
+        self.change_task_activity(index, PsiFlags::Running);
         let cost = REQUEST
             + (pages * self.machine.flush_1024).div_ceil(1024)
             + self.devices[device].submit_cost(pages);
         let cpu = self.entities[index].cpu;
-        let over = self.takes_cpu(cpu, cost);
+        let over = self.take_cpu(cpu, cost);
         self.schedule_event(over, Event::Task(index as u32));
         true
     }
 
     /// A task that waits for a slot may look whether there is one, unless it has ended meanwhile.
-    pub(super) fn task_is_let_in(&mut self, index: usize) {
+    pub(super) fn let_task_in(&mut self, index: usize) {
         match self.tasks[index].state {
             State::Syncing(step @ (Step::Pages | Step::Forget)) => self.continue_sync(index, step),
-            State::Faulting => self.task_goes_on(index),
+            State::Faulting => self.continue_task(index),
             State::SwappingOut => {
                 self.tasks[index].state = State::Reclaiming;
-                self.task_goes_on(index);
+                self.continue_task(index);
             }
             _ => {}
         }

@@ -45,14 +45,14 @@ impl Writeback {
                     None
                 }
                 Stage::Lists => self.next_list(by),
-                Stage::Looked => self.swaps_out(by, cpu),
+                Stage::Looked => self.swap_out_batch(by, cpu),
                 Stage::Node => {
                     by.stage = Stage::Progress;
-                    self.node_ends(by).map(Step::Sleeps)
+                    self.end_node(by).map(Step::Sleeps)
                 }
                 Stage::Progress => {
                     by.stage = Stage::Ends;
-                    self.considers_throttling(by).map(Step::Sleeps)
+                    self.consider_throttle(by).map(Step::Sleeps)
                 }
                 Stage::Ends => {
                     if self.is_through(by) {
@@ -106,7 +106,7 @@ impl Writeback {
                 return None;
             }
             by.stalled = false;
-            self.wakes_sleepers(Reason::Isolated);
+            self.wake_sleepers(Reason::Isolated);
         }
         by.next = (list + 1) % 4;
         by.left[list] -= pages;
@@ -119,7 +119,7 @@ impl Writeback {
     }
 
     /// Hands over what the batch swaps out, and puts it back on the lists.
-    fn swaps_out(&mut self, by: &mut Reclaimer, cpu: u16) -> Option<Step> {
+    fn swap_out_batch(&mut self, by: &mut Reclaimer, cpu: u16) -> Option<Step> {
         while !by.batch.out.is_empty() {
             let device = self.node.as_ref()?.swap.as_ref()?.device;
             let hctx = self.devices[device].hctx_of(0, cpu);
@@ -139,26 +139,26 @@ impl Writeback {
             };
             self.submit_request(device, request);
         }
-        self.puts_back(&mut by.batch);
+        self.put_batch_back(&mut by.batch);
         let lru_gen = self.node.as_ref()?.lru_gen;
         if std::mem::take(&mut by.only_dirty) && !lru_gen {
-            self.wakes_flushers();
+            self.wake_flushers();
         }
         by.stage = Stage::Lists;
         None
     }
 
     /// Has all that is dirty written, as reclaim meets nothing else.
-    fn wakes_flushers(&mut self) {
-        (0..self.wbs.len()).for_each(|wb| self.has_all_written(wb));
+    fn wake_flushers(&mut self) {
+        (0..self.wbs.len()).for_each(|wb| self.start_full_writeback(wb));
     }
 
-    fn node_ends(&mut self, by: &mut Reclaimer) -> Option<Nap> {
+    fn end_node(&mut self, by: &mut Reclaimer) -> Option<Nap> {
         let found = by.found;
         let node = self.node.as_mut()?;
         if node.lru_gen {
             if found.unqueued_dirty > 0 && found.unqueued_dirty == found.file_taken {
-                self.wakes_flushers();
+                self.wake_flushers();
             }
             return None;
         }
@@ -178,9 +178,9 @@ impl Writeback {
         None
     }
 
-    fn considers_throttling(&mut self, by: &Reclaimer) -> Option<Nap> {
+    fn consider_throttle(&mut self, by: &Reclaimer) -> Option<Nap> {
         if by.nr_reclaimed > by.nr_scanned >> 3 {
-            self.wakes_sleepers(Reason::NoProgress);
+            self.wake_sleepers(Reason::NoProgress);
             return None;
         }
         let late = match self.node.as_ref()?.kernel {
@@ -216,9 +216,9 @@ impl Writeback {
     }
 
     /// A reclaimer ends before it is through.
-    pub fn reclaim_ends(&mut self, who: u32, by: &mut Reclaimer) {
+    pub fn abort_reclaim(&mut self, who: u32, by: &mut Reclaimer) {
         if let Some((nap, _)) = by.nap.take() {
-            self.reclaim_slept(who, nap, 0);
+            self.end_reclaim_sleep(who, nap, 0);
         }
         self.abandon_batch(&mut by.batch);
     }

@@ -12,7 +12,7 @@ use policy::bandwidth::{Hold, Level, Line, PART_LINGERS_MS};
 
 impl Hooks {
     /// Bounds may have been written: what was dirtied until now is paid for by those until now.
-    pub(super) fn weir_takes_bounds(&mut self) {
+    pub(super) fn weir_take_bounds(&mut self) {
         let now = self.now;
         for group in self.weir.iter_mut().flat_map(|weir| &mut weir.groups) {
             let (was, bound) = (group.bound, group.bandwidth_bytes);
@@ -37,7 +37,7 @@ impl Hooks {
     }
 
     /// A task reports what it has dirtied: charges it to the bounds on its path.
-    pub fn weir_charges(&mut self, task: &mut Dirtier) {
+    pub fn weir_charge(&mut self, task: &mut Dirtier) {
         task.pace = Hold::of(std::mem::take(&mut task.unreported));
         let cgroup = task.home as usize;
         if !self.is_bounded(cgroup) {
@@ -69,12 +69,12 @@ impl Hooks {
     }
 
     /// A pass charges what the task has dirtied, and notes what it is to wait for at its return.
-    pub fn weir_paces(&mut self, task: &mut Dirtier) {
-        self.weir_charges(task);
+    pub fn weir_pace(&mut self, task: &mut Dirtier) {
+        self.weir_charge(task);
         if !task.pace.holds() {
             return;
         }
-        if let (None, Some(group)) = (task.owed_pace, self.counts_home(task)) {
+        if let (None, Some(group)) = (task.owed_pace, self.home_record(task)) {
             group.stats.bandwidth_held += 1;
         }
         task.owed_pace = Some(task.pace);
@@ -83,12 +83,12 @@ impl Hooks {
     }
 
     /// A task's operation is over: charges what it has dirtied since its last pass.
-    pub fn weir_charges_rest(&mut self, task: &mut Dirtier) {
+    pub fn weir_charge_rest(&mut self, task: &mut Dirtier) {
         if task.owed_pace.is_none() {
             return;
         }
         if task.unreported > 0 {
-            self.weir_charges(task);
+            self.weir_charge(task);
             task.owed_pace = Some(std::mem::take(&mut task.pace));
         }
         if let Some(owed) = &task.owed_pace {
@@ -97,10 +97,10 @@ impl Hooks {
     }
 
     /// A step of a wait has ended; for how many milliseconds is it to wait still?
-    pub fn weir_still_paces(&mut self, task: &mut Dirtier) -> u64 {
+    pub fn weir_still_pace(&mut self, task: &mut Dirtier) -> u64 {
         let Some(owed) = task.owed_pace else { return 0 };
         let (now, slept) = (self.now, self.now - task.held_since);
-        if let Some(group) = self.counts_home(task) {
+        if let Some(group) = self.home_record(task) {
             group.stats.bandwidth_held_ns += slept;
         }
         let due_ms = self.due_ms(task.home as usize, &owed, now);

@@ -20,7 +20,7 @@ const DRAIN_LOOK: Ns = DRAIN_LOOK_MS * MS;
 
 impl Hooks {
     /// Begins to beat, or takes over knobs that have just changed.
-    pub fn weir_starts(&mut self) {
+    pub fn weir_start(&mut self) {
         let Some(weir) = &mut self.weir else { return };
         for index in 0..weir.groups.len() {
             let mut next = Some(index);
@@ -38,30 +38,30 @@ impl Hooks {
                 weir.groups[parent].known = true;
             }
         }
-        self.weir_takes_bounds();
+        self.weir_take_bounds();
         if let Some(weir) = &mut self.weir {
-            weir.takes_weights(&self.jbd2.cgroups);
+            weir.take_weights(&self.jbd2.cgroups);
         }
-        self.weir_evaluates();
+        self.weir_evaluate();
     }
 
     /// The first beat, and with it all others.
-    pub fn weir_arms(&mut self) {
-        self.weir_starts();
+    pub fn weir_arm(&mut self) {
+        self.weir_start();
         self.schedule_after(BEAT, Event::Beat);
         self.schedule_after(RECOUNT, Event::Recount);
     }
 
     /// Does one beat, as the module every 200 ms.
-    pub fn weir_beats(&mut self) {
-        self.weir_sweeps();
-        self.weir_evaluates();
+    pub fn weir_beat(&mut self) {
+        self.weir_sweep();
+        self.weir_evaluate();
         self.schedule_after(BEAT, Event::Beat);
     }
 
-    fn weir_evaluates(&mut self) {
+    fn weir_evaluate(&mut self) {
         let (thresh, background) = self.sysctl.dirty_levels(self.dirtyable_pages(), None);
-        self.weir_drains(thresh, background);
+        self.weir_measure_drain(thresh, background);
         let Some(weir) = &self.weir else { return };
         let known: Vec<usize> = (1..weir.groups.len())
             .filter(|index| weir.groups[*index].known)
@@ -87,10 +87,10 @@ impl Hooks {
         for (index, own) in known.iter().zip(floors) {
             weir.groups[*index].floor = pool.effective(own);
         }
-        known.iter().for_each(|index| self.weir_tells(*index));
+        known.iter().for_each(|index| self.weir_report_held(*index));
     }
 
-    fn weir_drains(&mut self, thresh: u64, bg_thresh: u64) {
+    fn weir_measure_drain(&mut self, thresh: u64, bg_thresh: u64) {
         let (now, counts, dirtyable) = (self.now, self.counts, self.dirtyable_pages());
         let (reclaimed, stalled) = (self.zone.reclaimed, self.psi.memory_percent());
         let Some(weir) = &mut self.weir else { return };
@@ -192,13 +192,13 @@ impl Hooks {
     }
 
     /// Counts whom floors cover, where it matters.
-    pub fn weir_recounts(&mut self) {
+    pub fn weir_recount(&mut self) {
         let Some(weir) = &self.weir else { return };
         if weir.floors_total > 0 && self.counts.pages_held() > weir.host_limits().bg_thresh {
             for index in 1..weir.groups.len() {
                 let floor = |at: usize| self.weir.as_ref().map_or(0, |weir| weir.groups[at].floor);
                 if self.path_to_root(index).any(|at| floor(at) > 0) {
-                    self.weir_tells(index);
+                    self.weir_report_held(index);
                 }
             }
         }
@@ -206,7 +206,7 @@ impl Hooks {
     }
 
     /// Tells the floors above what a cgroup holds, as `kmod/tree.c` does.
-    pub(super) fn weir_tells(&mut self, cgroup: usize) {
+    pub(super) fn weir_report_held(&mut self, cgroup: usize) {
         let held = &self.cgroups[cgroup].counts;
         let own = Counts {
             dirty: held.dirty,

@@ -103,7 +103,7 @@ impl Weir {
     }
 
     /// Weights may have been written.
-    pub(super) fn takes_weights(&mut self, cgroups: &[Cgroup]) {
+    pub(super) fn take_weights(&mut self, cgroups: &[Cgroup]) {
         self.divided = vec![false; self.groups.len()];
         for (group, cgroup) in self.groups.iter().zip(cgroups) {
             if let (true, Some(parent)) = (group.weight != WEIGHT_DEFAULT, cgroup.parent) {
@@ -229,7 +229,7 @@ impl Weir {
 
 impl Hooks {
     /// A cgroup without a group gets one, and all above it.
-    pub(super) fn weir_meets(&mut self, cgroup: usize) {
+    pub(super) fn weir_add_record(&mut self, cgroup: usize) {
         let Some(weir) = &mut self.weir else { return };
         let mut next = cgroup;
         while next != 0 && !std::mem::replace(&mut weir.groups[next].known, true) {
@@ -247,7 +247,7 @@ impl Hooks {
     }
 
     /// A flusher begins a call: is there a division that it is in?
-    pub(super) fn weir_division_enters(&mut self, wb: usize) {
+    pub(super) fn weir_division_enter(&mut self, wb: usize) {
         let (now, cgroup, device) = (
             self.current_tick(),
             self.wbs[wb].cgroup,
@@ -258,7 +258,7 @@ impl Hooks {
         let was = weir.flushers[wb].member.place;
         let competed = was.is_some() && was == place && weir.is_competing(wb, now);
         if was.is_some() && was != place {
-            self.weir_division_leaves(wb);
+            self.weir_division_leave(wb);
         }
         let Some((scope, child)) = place else { return };
         if was != place {
@@ -271,14 +271,14 @@ impl Hooks {
             };
         }
         if !competed {
-            self.weir_begins_to_compete(wb, child);
+            self.weir_begin_competing(wb, child);
         }
     }
 
     /// It competes from now on, and has not of late: it is not far behind.
-    fn weir_begins_to_compete(&mut self, wb: usize, child: usize) {
+    fn weir_begin_competing(&mut self, wb: usize, child: usize) {
         let now = self.current_tick();
-        let flusher = self.weir_looks_at(wb);
+        let flusher = self.weir_look_at(wb);
         let Some((key, members)) = self.weir_division(wb) else {
             return;
         };
@@ -316,7 +316,7 @@ impl Hooks {
     }
 
     /// A flusher is forgotten, or its division is another.
-    pub(super) fn weir_division_leaves(&mut self, wb: usize) {
+    pub(super) fn weir_division_leave(&mut self, wb: usize) {
         let device = self.wbs[wb].device;
         let Some(weir) = &mut self.weir else { return };
         let Some((scope, child)) = std::mem::take(&mut weir.flushers[wb].member).place else {
@@ -332,7 +332,7 @@ impl Hooks {
     }
 
     /// Wait of a flusher, which has just looked, until it may submit; `None` if it is alone.
-    pub(super) fn weir_division_looks(&mut self, wb: usize) -> Option<TurnWait> {
+    pub(super) fn weir_division_look(&mut self, wb: usize) -> Option<TurnWait> {
         let (now_ns, now) = (self.now, self.current_tick());
         let (key, members) = self.weir_division(wb)?;
         let (wbs, cgroups) = (&self.jbd2.wbs, &self.jbd2.cgroups);
@@ -344,7 +344,7 @@ impl Hooks {
         for member in &members {
             let looked = self.weir.as_ref()?.flushers[*member].looked;
             if *member != wb && looked != now {
-                self.weir_looks_at(*member);
+                self.weir_look_at(*member);
             }
             let weir = self.weir.as_mut()?;
             weir.charge_submitted(key, *member);

@@ -25,7 +25,7 @@ fn pass_facts(kind: Pass) -> Facts {
 
 impl Hooks {
     /// At the entry of a pass: true if it is left out, and the task goes on.
-    pub fn weir_admits(&mut self, task: &mut Dirtier) -> bool {
+    pub fn weir_admit(&mut self, task: &mut Dirtier) -> bool {
         let wb = task.wb as usize;
         let index = self.wbs[wb].cgroup;
         match self
@@ -36,7 +36,7 @@ impl Hooks {
             Some(group) if group.known => group.stats.passes += 1,
             _ => {
                 if self.weir.as_ref().is_some_and(Weir::has_divisions) {
-                    self.weir_meets(index);
+                    self.weir_add_record(index);
                 }
                 return false;
             }
@@ -67,13 +67,13 @@ impl Hooks {
     }
 
     /// The host's limits in a pass on `wb`.
-    pub fn weir_amends_host(&mut self, wb: usize, kind: Pass, limits: &mut Limits) {
+    pub fn weir_amend_host(&mut self, wb: usize, kind: Pass, limits: &mut Limits) {
         let cgroup = self.wbs[wb].cgroup;
         if self.weir.is_none() {
             return;
         }
         if kind == Pass::Flusher && cgroup != 0 {
-            self.weir_tells(cgroup);
+            self.weir_report_held(cgroup);
         }
         let floor = match kind {
             Pass::Writer => self.floor_pass(wb),
@@ -96,7 +96,7 @@ impl Hooks {
     }
 
     /// The limits of the cgroup's domain in the same pass.
-    pub fn weir_amends_cgroup(
+    pub fn weir_amend_cgroup(
         &mut self,
         wb: usize,
         kind: Pass,
@@ -144,7 +144,7 @@ impl Hooks {
 
     /// After a pass: under a ceiling or a bandwidth the task looks again sooner, and after `most`
     /// pages if a floor has let it go.
-    pub fn weir_shortens(&mut self, task: &mut Dirtier, most: Option<u64>) {
+    pub fn weir_shorten(&mut self, task: &mut Dirtier, most: Option<u64>) {
         let cgroup = self.wbs[task.wb as usize].cgroup;
         let mut allowed = task.nr_dirtied_pause.min(most.unwrap_or(policy::UNLIMITED));
         for (at, ceiling, counts) in self.ceilings_above(cgroup) {

@@ -112,7 +112,7 @@ impl Hooks {
     }
 
     /// The record of the cgroup that a task is in.
-    pub(super) fn counts_home(&mut self, task: &Dirtier) -> Option<&mut Group> {
+    pub(super) fn home_record(&mut self, task: &Dirtier) -> Option<&mut Group> {
         self.known_record(task.home as usize)
     }
 
@@ -122,7 +122,7 @@ impl Hooks {
     }
 
     /// A pause of a task begins, by the domain `dtc`.
-    pub fn weir_pauses(&mut self, task: &mut Dirtier, dtc: &Dtc, mdtc: Option<&Dtc>) {
+    pub fn weir_begin_pause(&mut self, task: &mut Dirtier, dtc: &Dtc, mdtc: Option<&Dtc>) {
         let Some(weir) = &self.weir else { return };
         let cgroup = mdtc.map_or((0, 0), |dtc| (dtc.limits.thresh, dtc.limits.dirty));
         let facts = Facts {
@@ -138,7 +138,7 @@ impl Hooks {
     }
 
     /// Counts the end of a pause.
-    pub fn weir_pause_ends(&mut self, task: &mut Dirtier) {
+    pub fn weir_end_pause(&mut self, task: &mut Dirtier) {
         let now = self.now;
         if let (Some((by, since)), Some(group)) = (task.paused.take(), self.pass_record(task)) {
             let (pauses, time) = &mut group.stats.by[by as usize];
@@ -148,7 +148,7 @@ impl Hooks {
     }
 
     /// A pass that paused has ended.
-    pub fn weir_counts_pauses(&mut self, task: &Dirtier, pauses: u64, time: Ns) {
+    pub fn weir_count_pauses(&mut self, task: &Dirtier, pauses: u64, time: Ns) {
         if let Some(group) = self.pass_record(task) {
             group.stats.throttled += pauses;
             group.stats.throttled_ns += time;

@@ -86,7 +86,7 @@ pub enum Room {
 
 impl Hooks {
     /// A file's turn begins: its call, if a window on the path of `wb` or a weight may hold it.
-    pub fn weir_window_begins(&mut self, wb: usize) -> Option<Call> {
+    pub fn weir_window_begin(&mut self, wb: usize) -> Option<Call> {
         let cgroup = self.wbs[wb].cgroup;
         let weir = self.weir.as_ref()?;
         let windowed = |at: usize| weir.groups[at].writeback_bytes != policy::UNLIMITED;
@@ -95,24 +95,24 @@ impl Hooks {
             return None;
         }
         if is_weighed {
-            self.weir_meets(cgroup);
+            self.weir_add_record(cgroup);
         }
         self.weir_flusher(wb)?.is_listed = true;
-        self.weir_division_enters(wb);
+        self.weir_division_enter(wb);
         self.weir_flusher(wb)?.is_inside = true;
         Some(Call::default())
     }
 
     /// The turn is over.
-    pub fn weir_window_ends(&mut self, wb: usize, call: &Call) {
+    pub fn weir_window_end(&mut self, wb: usize, call: &Call) {
         let now = self.current_tick();
-        self.weir_looks_at(wb);
+        self.weir_look_at(wb);
         let Some(flusher) = self.weir_flusher(wb) else {
             return;
         };
         flusher.is_inside = false;
         flusher.asked = Some(now);
-        self.weir_drops_ended(wb);
+        self.weir_drop_ended(wb);
         let cgroup = self.wbs[wb].cgroup;
         let Some(weir) = &mut self.weir else { return };
         let stats = &mut weir.groups[cgroup].stats;
@@ -123,12 +123,12 @@ impl Hooks {
     }
 
     /// Forgets a flusher that has ended and of which nothing is in flight. True if it did.
-    fn weir_drops_ended(&mut self, wb: usize) -> bool {
+    fn weir_drop_ended(&mut self, wb: usize) -> bool {
         let ended = |flusher: &mut Flusher| !flusher.is_inside && flusher.in_flight == 0;
         if !self.weir_flusher(wb).is_some_and(ended) || self.weir_division_needs(wb) {
             return false;
         }
-        self.weir_division_leaves(wb);
+        self.weir_division_leave(wb);
         if let Some(flusher) = self.weir_flusher(wb) {
             *flusher = Flusher::default();
         }
@@ -136,13 +136,13 @@ impl Hooks {
     }
 
     /// Forgets those that have ended, as the module at each beat.
-    pub(super) fn weir_sweeps(&mut self) {
+    pub(super) fn weir_sweep(&mut self) {
         let listed = self.weir.as_ref().map_or(0, |weir| weir.flushers.len());
         for wb in 0..listed {
             let flusher = self.weir.as_ref().map(|weir| weir.flushers[wb]);
             if flusher.is_some_and(|flusher| flusher.is_listed && !flusher.is_inside) {
-                self.weir_looks_at(wb);
-                self.weir_drops_ended(wb);
+                self.weir_look_at(wb);
+                self.weir_drop_ended(wb);
             }
         }
     }
@@ -157,8 +157,8 @@ impl Hooks {
         others_wait: Option<Room>,
     ) -> Room {
         match call.slept.take() {
-            Some((since, written)) => self.weir_wakes(wb, call, since, written),
-            None => self.weir_looks(wb, call),
+            Some((since, written)) => self.weir_wake(wb, call, since, written),
+            None => self.weir_look_for_room(wb, call),
         }
         let part = match call.most {
             0 => left,
@@ -169,7 +169,7 @@ impl Hooks {
         } else if let Some(verdict) = others_wait {
             (verdict, left)
         } else if call.window_held + call.weight_held < CALL_MOST_MS * MS {
-            match self.weir_sleeps(wb, call) {
+            match self.weir_sleep(wb, call) {
                 Some(time) => (Room::Sleeps(time), 0),
                 None => (Room::Begins, left),
             }
@@ -184,7 +184,7 @@ impl Hooks {
     }
 
     /// For how long it sleeps; none if too many flushers do.
-    fn weir_sleeps(&mut self, wb: usize, call: &mut Call) -> Option<Ns> {
+    fn weir_sleep(&mut self, wb: usize, call: &mut Call) -> Option<Ns> {
         let now = self.now;
         let weir = self.weir.as_mut().filter(|weir| weir.held < HELD_MOST)?;
         weir.held += 1;
@@ -195,7 +195,7 @@ impl Hooks {
         Some(time + time / 8)
     }
 
-    fn weir_wakes(&mut self, wb: usize, call: &mut Call, since: Ns, written: u64) {
+    fn weir_wake(&mut self, wb: usize, call: &mut Call, since: Ns, written: u64) {
         let (slept, by_weight) = (self.now - since, call.is_by_weight);
         match by_weight {
             true => call.weight_held += slept,
@@ -204,7 +204,7 @@ impl Hooks {
         if let Some(weir) = &mut self.weir {
             weir.held -= 1;
         }
-        self.weir_looks(wb, call);
+        self.weir_look_for_room(wb, call);
         // Sums of two windows are not to be compared.
         if call.most > 0 && call.is_by_weight == by_weight && call.written >= written {
             if let Some(flusher) = self.weir_flusher(wb) {
@@ -214,15 +214,15 @@ impl Hooks {
     }
 
     /// Looks whether there is room for a part, and for how large a one.
-    fn weir_looks(&mut self, wb: usize, call: &mut Call) {
+    fn weir_look_for_room(&mut self, wb: usize, call: &mut Call) {
         let now = self.current_tick();
-        self.weir_looks_at(wb);
+        self.weir_look_at(wb);
         if let Some(flusher) = self.weir_flusher(wb) {
             flusher.asked = Some(now);
         }
         (call.most, call.excess, call.is_by_weight) = (0, 0, false);
-        self.weir_looks_at_windows(wb, call);
-        let Some(wait) = self.weir_division_looks(wb) else {
+        self.weir_look_at_windows(wb, call);
+        let Some(wait) = self.weir_division_look(wb) else {
             return;
         };
         if call.most == 0 || wait.excess > call.excess {
@@ -236,7 +236,7 @@ impl Hooks {
     }
 
     /// The windows on the path: the one with the least room counts.
-    fn weir_looks_at_windows(&mut self, wb: usize, call: &mut Call) {
+    fn weir_look_at_windows(&mut self, wb: usize, call: &mut Call) {
         let path: Vec<usize> = self.path_to_root(self.wbs[wb].cgroup).collect();
         for at in path {
             let bytes = self
@@ -277,8 +277,8 @@ impl Hooks {
                 continue;
             }
             if wb != own && flusher.looked != now {
-                flusher = self.weir_looks_at(wb);
-                if self.weir_drops_ended(wb) {
+                flusher = self.weir_look_at(wb);
+                if self.weir_drop_ended(wb) {
                     continue;
                 }
             }
@@ -296,7 +296,7 @@ impl Hooks {
         flushers.get_mut(wb)
     }
 
-    pub(super) fn weir_looks_at(&mut self, wb: usize) -> Flusher {
+    pub(super) fn weir_look_at(&mut self, wb: usize) -> Flusher {
         let (now, counts) = (self.current_tick(), self.wbs[wb].counts);
         let Some(flusher) = self.weir_flusher(wb) else {
             return Flusher::default();

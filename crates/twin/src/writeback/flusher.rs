@@ -164,7 +164,7 @@ impl Writeback {
     }
 
     /// Wakes it to write all that is dirty now.
-    pub fn has_all_written(&mut self, wb: usize) {
+    pub fn start_full_writeback(&mut self, wb: usize) {
         if self.wbs[wb].counts.dirty > 0 {
             self.flushers[wb].vmscan = true;
             self.wake_flusher(wb);
@@ -181,7 +181,7 @@ impl Writeback {
     }
 
     /// Notes what flushers are doing at this moment, as the agent's look at `/proc` does.
-    pub fn weir_looks_at_flushers(&mut self) {
+    pub fn weir_look_at_flushers(&mut self) {
         let is_any = |doing| {
             let mut flushers = self.flushers.iter();
             u32::from(flushers.any(|flusher| flusher.thread.doing == doing))
@@ -193,7 +193,7 @@ impl Writeback {
     }
 
     /// Has the agent's assistants look at flushers.
-    pub fn weir_assists(&mut self) {
+    pub fn weir_assist(&mut self) {
         let mut seen = vec![(false, false, 0); self.devices.len()];
         for (wb, flusher) in self.flushers.iter().enumerate() {
             let of = &mut seen[self.wbs[wb].device];
@@ -209,7 +209,7 @@ impl Writeback {
         }
     }
 
-    fn flusher_does(&mut self, wb: usize, doing: PsiFlags) {
+    fn change_flusher_activity(&mut self, wb: usize, doing: PsiFlags) {
         let now = self.now;
         let flusher = &mut self.flushers[wb];
         let moves = doing == PsiFlags::Running
@@ -223,12 +223,13 @@ impl Writeback {
         if doing == PsiFlags::Running && flusher.thread.doing != PsiFlags::Running {
             flusher.runs_since = now;
         }
-        self.hooks.kthread_does(&mut flusher.thread, doing, moves);
+        self.hooks
+            .change_kthread_activity(&mut flusher.thread, doing, moves);
     }
 
     /// Uses CPU time, then goes on.
-    fn flusher_computes(&mut self, wb: usize, cost: Ns) {
-        self.flusher_does(wb, PsiFlags::Running);
+    fn use_flusher_cpu(&mut self, wb: usize, cost: Ns) {
+        self.change_flusher_activity(wb, PsiFlags::Running);
         let flusher = &mut self.flushers[wb];
         flusher.cpu_time += cost;
         // Who has slept is not behind; who runs on shares the CPU.
@@ -240,7 +241,7 @@ impl Writeback {
     }
 
     /// It is woken as a slot has become free, after `before` others: it has one, or looks for one.
-    pub fn flusher_is_woken(&mut self, wb: usize, before: u64, has_slot: bool) {
+    pub fn resume_flusher(&mut self, wb: usize, before: u64, has_slot: bool) {
         let used = self.flushers[wb].used;
         let device = self.wbs[wb].device;
         let page = self.machine.flush_1024 / 1024 + self.devices[device].submit_cost(1);
@@ -253,16 +254,16 @@ impl Writeback {
         if has_slot {
             // Those of a hctx are on one CPU.
             let cpus = u64::from(self.machine.cpus);
-            self.flusher_is_let_in(wb, before / cpus * turn);
+            self.let_flusher_in(wb, before / cpus * turn);
         } else {
             self.flusher_again(wb, before * turn);
         }
     }
 
     /// There is a slot for one request; it goes on when others have had their turn on its CPU.
-    fn flusher_is_let_in(&mut self, wb: usize, others: Ns) {
+    fn let_flusher_in(&mut self, wb: usize, others: Ns) {
         self.submit_bio_part(wb);
-        self.flusher_computes(wb, REQUEST);
+        self.use_flusher_cpu(wb, REQUEST);
         self.flusher_again(wb, REQUEST + others);
     }
 
@@ -306,7 +307,7 @@ impl Writeback {
     }
 
     /// The flusher's next step.
-    pub fn flusher_goes_on(&mut self, wb: usize, number: u32) {
+    pub fn continue_flusher(&mut self, wb: usize, number: u32) {
         if self.flushers[wb].number != number {
             return;
         }
@@ -316,18 +317,18 @@ impl Writeback {
             let flusher = &self.flushers[wb];
             if flusher.bio.is_some() {
                 if self.submit_bio_part(wb) {
-                    return self.flusher_computes(wb, REQUEST);
+                    return self.use_flusher_cpu(wb, REQUEST);
                 }
                 let hctx = self.flusher_hctx(wb);
                 let device = self.wbs[wb].device;
                 self.devices[device].wait_for_slot(Waiter::Flusher(wb as u32), hctx);
-                return self.flusher_does(wb, PsiFlags::Iowait);
+                return self.change_flusher_activity(wb, PsiFlags::Iowait);
             }
             if let Some(turn) = flusher.turn {
-                match self.finds_room(wb, turn.nr_to_write) {
+                match self.find_room(wb, turn.nr_to_write) {
                     Room::Begins => {}
                     Room::Sleeps(time) => {
-                        self.flusher_does(wb, PsiFlags::Nothing);
+                        self.change_flusher_activity(wb, PsiFlags::Nothing);
                         return self.flusher_again(wb, time + WAKE);
                     }
                     Room::Ends => {
@@ -335,21 +336,21 @@ impl Writeback {
                         continue;
                     }
                 }
-                if !self.gets_blocks(wb, turn.file as usize) {
-                    return self.flusher_does(wb, PsiFlags::Iowait);
+                if !self.get_blocks(wb, turn.file as usize) {
+                    return self.change_flusher_activity(wb, PsiFlags::Iowait);
                 }
                 if let Some(cost) = self.take_pages(wb) {
-                    self.flusher_computes(wb, cost);
+                    self.use_flusher_cpu(wb, cost);
                     return;
                 }
-                let waits = self.waits_for_copy(turn);
+                let waits = self.copy_wait(turn);
                 self.end_turn(wb);
                 if waits > 0 {
-                    self.flusher_does(wb, PsiFlags::Nothing);
+                    self.change_flusher_activity(wb, PsiFlags::Nothing);
                     return self.flusher_again(wb, waits);
                 }
             } else if !self.begin_turn(wb) && !self.begin_work(wb) {
-                self.flusher_does(wb, PsiFlags::Nothing);
+                self.change_flusher_activity(wb, PsiFlags::Nothing);
                 self.flushers[wb].active = false;
                 if self.wbs[wb].counts.dirty > 0 {
                     self.schedule_periodic(wb);
@@ -361,7 +362,7 @@ impl Writeback {
 
     /// Leave to submit the next pages of a turn, as far as windows are concerned. A turn that is to
     /// end counts as used up, so the file's next comes soon.
-    fn finds_room(&mut self, wb: usize, left: u64) -> Room {
+    fn find_room(&mut self, wb: usize, left: u64) -> Room {
         let others_wait = self.syncing;
         let flusher = &mut self.flushers[wb];
         let call = flusher.call.as_mut().filter(|call| call.part_left() == 0);
@@ -391,7 +392,7 @@ impl Writeback {
 
     /// Wait of a turn in which nothing was there but what a task copies: there is nothing else to
     /// do, and the kernel's flusher is woken then.
-    fn waits_for_copy(&self, turn: WritebackControl) -> Ns {
+    fn copy_wait(&self, turn: WritebackControl) -> Ns {
         let file = &self.files[turn.file as usize];
         match file.copied {
             Some((_, until)) if turn.nr_to_write == turn.pages && file.pages.dirty_pages() > 0 => {
@@ -403,7 +404,7 @@ impl Writeback {
 
     /// `true` if the next pages of a file have blocks, or get some now; else the flusher goes on
     /// after a commit.
-    fn gets_blocks(&mut self, wb: usize, index: usize) -> bool {
+    fn get_blocks(&mut self, wb: usize, index: usize) -> bool {
         let file = &self.files[index];
         let next = file.pages.next_run(file.writeback_index, 1);
         if !next.is_some_and(|(start, _)| file.unmapped_run(start, 1).0) {

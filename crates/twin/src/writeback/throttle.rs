@@ -49,7 +49,7 @@ impl Writeback {
                 .saturating_sub(self.copied_pages(wb, kind)),
             dom_limit: self.domain.dirty_limit,
         };
-        self.weir_amends_host(wb, kind, &mut limits);
+        self.weir_amend_host(wb, kind, &mut limits);
         self.domain.dirty_limit = self.domain.dirty_limit.min(limits.dom_limit);
         let share = self.wb_fraction(wb);
         self.wb_view(wb, kind, avail, limits, share)
@@ -78,7 +78,7 @@ impl Writeback {
             dirty,
             dom_limit: cgroup.domain.dirty_limit,
         };
-        self.weir_amends_cgroup(wb, kind, avail, host, &mut limits);
+        self.weir_amend_cgroup(wb, kind, avail, host, &mut limits);
         let domain = &mut self.cgroups[index].domain;
         domain.dirty_limit = domain.dirty_limit.min(limits.dom_limit);
         let share = self.memcg_fraction(wb);
@@ -188,7 +188,7 @@ impl Writeback {
         };
         task.wakes_at = wake_at(self.now, pause);
         if pause > 0 {
-            self.weir_pauses(task, &dtc, mdtc.as_ref());
+            self.weir_begin_pause(task, &dtc, mdtc.as_ref());
         }
         Passed::Sleep
     }

@@ -25,7 +25,7 @@ impl Writeback {
             return;
         };
         if let Some(call) = flusher.call.take() {
-            self.hooks.weir_window_ends(wb, &call);
+            self.hooks.weir_window_end(wb, &call);
         }
         let file = &mut self.hooks.files[turn.file as usize];
         let wrote = turn.pages - turn.nr_to_write;
@@ -131,7 +131,7 @@ impl Writeback {
         // What waits for its pages, as sync does, is not held.
         flusher.call = match work.reason {
             WbReason::Sync => None,
-            _ => self.hooks.weir_window_begins(index),
+            _ => self.hooks.weir_window_begin(index),
         };
         flusher.turn = Some(WritebackControl {
             file,
