@@ -20,8 +20,8 @@ mod threads;
 
 use crate::controller::Controller;
 use crate::family::Family;
-use crate::journal::{Event, Journal};
-use crate::thread::Running;
+use crate::journal::{Journal, JournalEvent};
+use crate::thread::WorkerThread;
 use crate::tree::Hierarchy;
 use keeper::AssistKeeper;
 use settings::AssistSettings;
@@ -39,7 +39,7 @@ pub struct Assistants {
     /// Settings as they were when the thread began.
     used: AssistSettings,
     journal: Journal,
-    running: Option<Running>,
+    running: Option<WorkerThread>,
     status: Arc<Mutex<AssistStatus>>,
 }
 
@@ -80,9 +80,9 @@ impl Controller for Assistants {
             self.journal.clone(),
             Arc::clone(&self.status),
         );
-        match Running::start("assist", move |ended| keeper.run(ended)) {
+        match WorkerThread::start("assist", move |ended| keeper.run(ended)) {
             Ok(running) => self.running = Some(running),
-            Err(why) => self.journal.log_event(&Event::Assist {
+            Err(why) => self.journal.log_event(&JournalEvent::Assist {
                 why: why.to_string(),
             }),
         }

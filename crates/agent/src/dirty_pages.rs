@@ -44,7 +44,7 @@ impl DirtyPages {
 /// has no `io.stat`.
 pub fn read_written_pages(directory: &Path, stack: &Stack) -> Option<u64> {
     let text = fs::read_to_string(directory.join("io.stat")).ok()?;
-    Some(cgroup::written(&text, stack) / PAGE)
+    Some(cgroup::written_bytes(&text, stack) / PAGE)
 }
 
 #[cfg(test)]

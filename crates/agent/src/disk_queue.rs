@@ -86,7 +86,9 @@ pub fn shared_disks(
             .iter()
             .filter_map(|place| fs::read_to_string(place.directory.join("io.stat")).ok());
         let numbers = texts.flat_map(|text| cgroup::devices_used(&text));
-        numbers.flat_map(|number| stack.down(&number)).collect()
+        numbers
+            .flat_map(|number| stack.device_and_below(&number))
+            .collect()
     };
     let (used, others) = (used(places), used(others));
     let both = used.intersection(&others);

@@ -151,7 +151,7 @@ impl DrainRates {
     fn fresh_stack(&mut self, now: Instant) -> &Stack {
         let is_new = |read: &Instant| now.saturating_duration_since(*read) < LOOK;
         let before = self.stack.take().filter(|(read, _)| is_new(read));
-        let stack = before.unwrap_or_else(|| (now, host::stack(Path::new("/"))));
+        let stack = before.unwrap_or_else(|| (now, host::read_stack(Path::new("/"))));
         &self.stack.insert(stack).1
     }
 }

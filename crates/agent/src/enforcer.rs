@@ -4,7 +4,7 @@
 use crate::assist::settings as assist;
 use crate::controller::Controller;
 use crate::family::Family;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::objective::settings as objective;
 use crate::policy_file::PolicyFile;
 use crate::reclaim::settings as reclaim;
@@ -33,7 +33,7 @@ pub struct Enforcer {
     /// Since when, in seconds since the epoch.
     accepted_at: f64,
     reloads: [u64; 2],
-    others: SharedPolicy,
+    shared: SharedPolicy,
 }
 
 /// Sections of a policy that other controllers read.
@@ -95,7 +95,7 @@ impl Enforcer {
             accepted: true,
             accepted_at: seconds_since_epoch(),
             reloads: [0; 2],
-            others,
+            shared: others,
         };
         enforcer.scan_hierarchy();
         enforcer
@@ -114,11 +114,11 @@ impl Enforcer {
             Ok(rules) => {
                 self.accepted_at = seconds_since_epoch();
                 self.journal
-                    .log_event(&Event::Policy { rules: rules.len() });
-                self.others.store_rules(&rules);
+                    .log_event(&JournalEvent::Policy { rules: rules.len() });
+                self.shared.store_rules(&rules);
                 self.reconciler.follow_rules(rules);
             }
-            Err(problems) => self.journal.log_event(&Event::Refused {
+            Err(problems) => self.journal.log_event(&JournalEvent::Refused {
                 problems: problems.0,
             }),
         }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Something worth a line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
+pub enum JournalEvent {
     /// The agent has started.
     Started {
         /// Address of the metrics, if they are served.
@@ -320,20 +320,20 @@ fn describe_allowance(others: usize, each_kib: Option<u64>, observing: bool) -> 
     format!("each of {others} others {may} {each}")
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for JournalEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Started { listen, rules } => {
+            JournalEvent::Started { listen, rules } => {
                 let listen = listen.as_ref().map_or("no metrics".to_string(), |at| {
                     format!("metrics at http://{at}/metrics")
                 });
                 write!(f, "started: {rules} rules, {listen}")
             }
-            Event::Exposed { listen } => write!(
+            JournalEvent::Exposed { listen } => write!(
                 f,
                 "note: {listen} is not a loopback address: any host that reaches it can read the metrics, which name all cgroups"
             ),
-            Event::Set {
+            JournalEvent::Set {
                 cgroup,
                 knob,
                 from,
@@ -346,7 +346,7 @@ impl fmt::Display for Event {
                 knob.file(),
                 from.escape_debug()
             ),
-            Event::PutBack {
+            JournalEvent::PutBack {
                 cgroup,
                 knob,
                 from,
@@ -358,7 +358,7 @@ impl fmt::Display for Event {
                 knob.file(),
                 from.escape_debug()
             ),
-            Event::Left {
+            JournalEvent::Left {
                 cgroup,
                 knob,
                 value,
@@ -369,7 +369,7 @@ impl fmt::Display for Event {
                 knob.file(),
                 value.escape_debug()
             ),
-            Event::NotGranted {
+            JournalEvent::NotGranted {
                 cgroup,
                 origin,
                 why,
@@ -378,20 +378,20 @@ impl fmt::Display for Event {
                 "error: {}: {origin}: {why}; ignored",
                 cgroup.escape_debug()
             ),
-            Event::Failed { cgroup, knob, why } => write!(
+            JournalEvent::Failed { cgroup, knob, why } => write!(
                 f,
                 "error: {}: {}: {why}; trying again",
                 cgroup.escape_debug(),
                 knob.file()
             ),
-            Event::Waiting { knobs, cgroup } => write!(
+            JournalEvent::Waiting { knobs, cgroup } => write!(
                 f,
                 "waiting for {knobs} files that are not there, as in {}: is weir's module loaded (`weir status`), is memory in the \
                  parent's cgroup.subtree_control? Looking again",
                 cgroup.escape_debug()
             ),
-            Event::Policy { rules } => write!(f, "policy read again: {rules} rules"),
-            Event::Refused { problems } => {
+            JournalEvent::Policy { rules } => write!(f, "policy read again: {rules} rules"),
+            JournalEvent::Refused { problems } => {
                 write!(
                     f,
                     "error: the policy is refused, the one before stays in effect"
@@ -400,34 +400,36 @@ impl fmt::Display for Event {
                     .iter()
                     .try_for_each(|problem| write!(f, "\n{problem}"))
             }
-            Event::StateNotSaved { why } => write!(
+            JournalEvent::StateNotSaved { why } => write!(
                 f,
                 "error: {why}: knobs that are set now cannot be put back after a restart; trying again"
             ),
-            Event::WatchLost { why } => {
+            JournalEvent::WatchLost { why } => {
                 write!(
                     f,
                     "note: {why}: new cgroups are found by regular scans only"
                 )
             }
-            Event::Engine { engine, why } => write!(f, "tiers: pages are moved by {engine}: {why}"),
-            Event::EngineFailed { engine, why } => {
+            JournalEvent::Engine { engine, why } => {
+                write!(f, "tiers: pages are moved by {engine}: {why}")
+            }
+            JournalEvent::EngineFailed { engine, why } => {
                 write!(f, "error: tiers: {engine} failed: {why}")
             }
-            Event::TiersOff => f.write_str("tiers: off"),
-            Event::Tiers { why } => write!(f, "error: tiers: {why}"),
-            Event::ReclaimBegins => {
+            JournalEvent::TiersOff => f.write_str("tiers: off"),
+            JournalEvent::Tiers { why } => write!(f, "error: tiers: {why}"),
+            JournalEvent::ReclaimBegins => {
                 f.write_str("reclaim: allocations wait for it: limiting the fastest allocators")
             }
-            Event::ReclaimIdle { mib } => write!(
+            JournalEvent::ReclaimIdle { mib } => write!(
                 f,
                 "reclaim: has the kernel reclaim what is idle on the host, {mib} MiB at a time"
             ),
-            Event::ReclaimEnds => f.write_str("reclaim: no allocation waits any more"),
-            Event::Assisted { device, threads: 0 } => {
+            JournalEvent::ReclaimEnds => f.write_str("reclaim: no allocation waits any more"),
+            JournalEvent::Assisted { device, threads: 0 } => {
                 write!(f, "assist: {device}: its flushers are alone again")
             }
-            Event::Assisted { device, threads } => write!(
+            JournalEvent::Assisted { device, threads } => write!(
                 f,
                 "assist: {device}: {threads} {} writeback, as one flusher cannot feed it",
                 if *threads == 1 {
@@ -436,13 +438,13 @@ impl fmt::Display for Event {
                     "threads start"
                 }
             ),
-            Event::Assist { why } => write!(f, "error: assist: {why}"),
-            Event::Limited { cgroup, to_mib } => write!(
+            JournalEvent::Assist { why } => write!(f, "error: assist: {why}"),
+            JournalEvent::Limited { cgroup, to_mib } => write!(
                 f,
                 "{}: memory.high = {to_mib} MiB and following, was max (allocates beyond its share)",
                 cgroup.escape_debug()
             ),
-            Event::WouldLimit {
+            JournalEvent::WouldLimit {
                 cgroup,
                 usage_mib,
                 to_mib,
@@ -451,10 +453,10 @@ impl fmt::Display for Event {
                 "{}: memory.high would be {to_mib} MiB, usage is {usage_mib} MiB (observing)",
                 cgroup.escape_debug()
             ),
-            Event::Unlimited { cgroup, limit } => {
+            JournalEvent::Unlimited { cgroup, limit } => {
                 write!(f, "{}: {limit} = max as before", cgroup.escape_debug())
             }
-            Event::LimitLeft {
+            JournalEvent::LimitLeft {
                 cgroup,
                 limit,
                 value,
@@ -464,7 +466,7 @@ impl fmt::Display for Event {
                 cgroup.escape_debug(),
                 value.escape_debug()
             ),
-            Event::Budget {
+            JournalEvent::Budget {
                 objective,
                 measured,
                 each_kib,
@@ -474,7 +476,7 @@ impl fmt::Display for Event {
                 let each = describe_allowance(*others, *each_kib, *observing);
                 write!(f, "objective {objective}: {measured}: {each} dirty pages")
             }
-            Event::Queue {
+            JournalEvent::Queue {
                 objective,
                 measured,
                 disk,
@@ -489,7 +491,7 @@ impl fmt::Display for Event {
                     disk.escape_debug()
                 )
             }
-            Event::Window {
+            JournalEvent::Window {
                 objective,
                 measured,
                 each_kib,
@@ -502,7 +504,7 @@ impl fmt::Display for Event {
                     "objective {objective}: {measured}: {each} pages under writeback"
                 )
             }
-            Event::Ceiling {
+            JournalEvent::Ceiling {
                 cgroup,
                 limit,
                 to_kib,
@@ -511,10 +513,10 @@ impl fmt::Display for Event {
                 "{}: {limit} = {to_kib} KiB and following, was max (for an objective)",
                 cgroup.escape_debug()
             ),
-            Event::Objective { why } => write!(f, "error: objectives: {why}"),
-            Event::Stalls { why } => write!(f, "note: who owes whom: {why}"),
-            Event::Reclaim { why } => write!(f, "error: reclaim: {why}"),
-            Event::StockSet {
+            JournalEvent::Objective { why } => write!(f, "error: objectives: {why}"),
+            JournalEvent::Stalls { why } => write!(f, "note: who owes whom: {why}"),
+            JournalEvent::Reclaim { why } => write!(f, "error: reclaim: {why}"),
+            JournalEvent::StockSet {
                 at,
                 setting,
                 from,
@@ -525,12 +527,12 @@ impl fmt::Display for Event {
                 at.escape_debug(),
                 from.escape_debug()
             ),
-            Event::StockSetAgain { at, setting, to } => write!(
+            JournalEvent::StockSetAgain { at, setting, to } => write!(
                 f,
                 "{}: {setting} = {to} again: it was reset to its default, as systemd does",
                 at.escape_debug()
             ),
-            Event::StockWouldSet {
+            JournalEvent::StockWouldSet {
                 at,
                 setting,
                 from,
@@ -541,22 +543,22 @@ impl fmt::Display for Event {
                 at.escape_debug(),
                 from.escape_debug()
             ),
-            Event::StockPutBack { at, setting, to } => {
+            JournalEvent::StockPutBack { at, setting, to } => {
                 write!(f, "{}: {setting} = {to} as before", at.escape_debug())
             }
-            Event::StockLeft { at, setting, value } => write!(
+            JournalEvent::StockLeft { at, setting, value } => write!(
                 f,
                 "{}: {setting} stays {}: another program set it",
                 at.escape_debug(),
                 value.escape_debug()
             ),
-            Event::StockInBursts { at } => write!(
+            JournalEvent::StockInBursts { at } => write!(
                 f,
                 "{}: others' fsync waits behind what its io.max lets go at a time; an [[objective]] bounds that",
                 at.escape_debug()
             ),
-            Event::Stock { why } => write!(f, "error: stock: {why}"),
-            Event::Ended => write!(f, "ended; knobs stay as they are"),
+            JournalEvent::Stock { why } => write!(f, "error: stock: {why}"),
+            JournalEvent::Ended => write!(f, "ended; knobs stay as they are"),
         }
     }
 }
@@ -578,7 +580,7 @@ impl Journal {
     }
 
     /// Writes the event to the log.
-    pub fn log_event(&self, event: &Event) {
+    pub fn log_event(&self, event: &JournalEvent) {
         let line = if self.json {
             serde_json::to_string(event).unwrap_or_else(|why| format!("{{\"error\":\"{why}\"}}"))
         } else {

@@ -6,7 +6,7 @@
 //! difference first. It gives up on a signal, or when reclaim finds nothing; the limit is set by
 //! then. Later kernels leave that to the cgroup's own tasks if the file is opened with O_NONBLOCK.
 
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::saved_limits::SavedLimits;
 use crate::tree::{CgroupDir, Hierarchy};
 use knobs::PageSize;
@@ -131,12 +131,14 @@ pub fn put_back(
 ) -> Result<(), String> {
     let (cgroup, limit) = (place.path.clone(), saved.limit());
     match remove_limit(saved, place, pages) {
-        Ok(()) => journal.log_event(&Event::Unlimited { cgroup, limit }),
-        Err(Refused::Found(FoundLimit::Foreign(value))) => journal.log_event(&Event::LimitLeft {
-            cgroup,
-            limit,
-            value,
-        }),
+        Ok(()) => journal.log_event(&JournalEvent::Unlimited { cgroup, limit }),
+        Err(Refused::Found(FoundLimit::Foreign(value))) => {
+            journal.log_event(&JournalEvent::LimitLeft {
+                cgroup,
+                limit,
+                value,
+            })
+        }
         Err(Refused::Found(_)) => {}
         Err(Refused::Failed(why)) => return Err(format!("{cgroup}: {why:#}")),
     }
@@ -202,12 +204,12 @@ pub fn take_over(mut saved: SavedLimits, tree: &Hierarchy, journal: &Journal) ->
             .is_ok_and(|bytes| entry.values.contains(&bytes));
         let cgroup = place.path.clone();
         match is_own.then(|| write(limit, &place.directory, None)) {
-            Some(Ok(())) => journal.log_event(&Event::Unlimited { cgroup, limit }),
+            Some(Ok(())) => journal.log_event(&JournalEvent::Unlimited { cgroup, limit }),
             Some(Err(why)) => failed.push(format!(
                 "{cgroup}: {limit} cannot be put back to {NONE}: {why}"
             )),
             None if text == NONE => {}
-            None => journal.log_event(&Event::LimitLeft {
+            None => journal.log_event(&JournalEvent::LimitLeft {
                 cgroup,
                 limit,
                 value: text.into(),

@@ -18,7 +18,7 @@ use crate::family::{Family, Newborn, open_metrics, plain_text};
 use crate::http::{Request, Response, wants_open_metrics};
 use crate::tree::{CgroupDir, Hierarchy};
 use glob::Pattern;
-use observe::read::host::stack;
+use observe::read::host::read_stack;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -166,7 +166,7 @@ impl Exporter {
         families.extend(host::host_families(&self.root));
         families.extend(module::module_families(&self.root));
         let (places, left_out) = self.choose_cgroups(&kept);
-        families.extend(cgroups::cgroup_families(&places, &stack(&self.root)));
+        families.extend(cgroups::cgroup_families(&places, &read_stack(&self.root)));
         families.push(
             Family::gauge("weir_cgroups_shown", "Cgroups that have metrics here.")
                 .with(places.len() as u64),

@@ -32,12 +32,12 @@ mod windows;
 
 use crate::controller::Controller;
 use crate::family::Family;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::limits::{self, Mode};
 use crate::requested_limits::RequestedLimits;
 use crate::saved_limits::SavedLimits;
 use crate::stock_section as stock;
-use crate::thread::Running;
+use crate::thread::WorkerThread;
 use crate::tree::Hierarchy;
 use keeper::ObjectiveKeeper;
 use knobs::Knob;
@@ -66,7 +66,7 @@ pub struct Objectives {
     used_stock: bool,
     directory: PathBuf,
     journal: Journal,
-    running: Option<Running>,
+    running: Option<WorkerThread>,
     status: Arc<Mutex<ObjectiveStatus>>,
 }
 
@@ -85,7 +85,7 @@ impl Objectives {
                 Err(why) => vec![format!("{why:#}")],
             };
             for why in failed {
-                journal.log_event(&Event::Objective { why });
+                journal.log_event(&JournalEvent::Objective { why });
             }
         }
         Objectives {
@@ -101,7 +101,7 @@ impl Objectives {
         }
     }
 
-    fn start(&self) -> anyhow::Result<Running> {
+    fn start(&self) -> anyhow::Result<WorkerThread> {
         let keeper = ObjectiveKeeper::new(
             self.tree.clone(),
             &self.used,
@@ -113,7 +113,7 @@ impl Objectives {
             self.journal.clone(),
             Arc::clone(&self.status),
         );
-        Ok(Running::start("objectives", move |ended| {
+        Ok(WorkerThread::start("objectives", move |ended| {
             keeper.run(ended)
         })?)
     }
@@ -137,7 +137,7 @@ impl Controller for Objectives {
         }
         match self.start() {
             Ok(running) => self.running = Some(running),
-            Err(why) => self.journal.log_event(&Event::Objective {
+            Err(why) => self.journal.log_event(&JournalEvent::Objective {
                 why: format!("{why:#}"),
             }),
         }

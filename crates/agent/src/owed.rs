@@ -13,11 +13,11 @@ mod account;
 
 use crate::controller::Controller;
 use crate::family::Family;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::tree::Hierarchy;
 use account::Account;
 use observe::losses::Losses;
-use observe::owed::{Flows, owed};
+use observe::owed::{Flows, divide_losses};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,7 +57,7 @@ impl Stalls {
 }
 
 fn start(account: Arc<Mutex<Account>>, journal: Journal) -> Option<LossThread> {
-    let complain = |why: String| journal.log_event(&Event::Stalls { why });
+    let complain = |why: String| journal.log_event(&JournalEvent::Stalls { why });
     let losses = match Losses::start() {
         Ok(losses) => losses,
         Err(why) => {
@@ -94,17 +94,17 @@ fn follow_losses(
 ) {
     let mut flows = Flows::default();
     while !ended.load(Ordering::Relaxed) {
-        let seen = match losses.wait() {
+        let seen = match losses.wait_for_stretch() {
             Ok(seen) => seen,
             Err(why) => {
-                return journal.log_event(&Event::Stalls {
+                return journal.log_event(&JournalEvent::Stalls {
                     why: format!("{why:#}"),
                 });
             }
         };
         let owed = seen.as_ref().map(|seen| {
-            flows.note(seen);
-            owed(seen, &flows)
+            flows.add_stretch(seen);
+            divide_losses(seen, &flows)
         });
         let mut account = account.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(seen), Some(owed)) = (seen, owed) {

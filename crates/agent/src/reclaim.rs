@@ -32,10 +32,10 @@ mod status;
 
 use crate::controller::Controller;
 use crate::family::Family;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::limits::{self, Mode};
 use crate::saved_limits::SavedLimits;
-use crate::thread::Running;
+use crate::thread::WorkerThread;
 use crate::tree::Hierarchy;
 use keeper::ReclaimKeeper;
 use settings::ReclaimSettings;
@@ -59,7 +59,7 @@ pub struct Reclaim {
     used: ReclaimSettings,
     state: PathBuf,
     journal: Journal,
-    running: Option<Running>,
+    running: Option<WorkerThread>,
     status: Arc<Mutex<ReclaimStatus>>,
 }
 
@@ -78,7 +78,7 @@ impl Reclaim {
             Err(why) => vec![format!("{why:#}")],
         };
         for why in failed {
-            journal.log_event(&Event::Reclaim { why });
+            journal.log_event(&JournalEvent::Reclaim { why });
         }
         Reclaim {
             root: root.into(),
@@ -92,7 +92,7 @@ impl Reclaim {
         }
     }
 
-    fn start(&self) -> anyhow::Result<Running> {
+    fn start(&self) -> anyhow::Result<WorkerThread> {
         let keeper = ReclaimKeeper::new(
             host::HostMemory::at_root(&self.root),
             self.tree.clone(),
@@ -101,7 +101,9 @@ impl Reclaim {
             self.journal.clone(),
             Arc::clone(&self.status),
         )?;
-        Ok(Running::start("reclaim", move |ended| keeper.run(ended))?)
+        Ok(WorkerThread::start("reclaim", move |ended| {
+            keeper.run(ended)
+        })?)
     }
 }
 
@@ -117,7 +119,7 @@ impl Controller for Reclaim {
         }
         match self.start() {
             Ok(running) => self.running = Some(running),
-            Err(why) => self.journal.log_event(&Event::Reclaim {
+            Err(why) => self.journal.log_event(&JournalEvent::Reclaim {
                 why: format!("{why:#}"),
             }),
         }

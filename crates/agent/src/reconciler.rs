@@ -7,7 +7,7 @@
 
 use crate::desired_settings::desired_settings;
 use crate::drain_rates::DrainRates;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::knob_file;
 use crate::knob_states::{KnobState, KnobStates};
 use crate::requests::Requests;
@@ -63,8 +63,8 @@ pub struct Reconciler {
     saved: SavedValues,
     watch: Option<CgroupWatch>,
     journal: Journal,
-    standings: KnobStates,
-    seconds: DrainRates,
+    knob_states: KnobStates,
+    drain_rates: DrainRates,
     said_waiting: bool,
     said_forgetful: bool,
     counts: ReconcilerCounts,
@@ -81,7 +81,7 @@ impl Reconciler {
     ) -> Reconciler {
         let watch = CgroupWatch::new()
             .map_err(|why| {
-                journal.log_event(&Event::WatchLost {
+                journal.log_event(&JournalEvent::WatchLost {
                     why: format!("no inotify: {why}"),
                 })
             })
@@ -93,8 +93,8 @@ impl Reconciler {
             saved,
             watch,
             journal,
-            standings: KnobStates::default(),
-            seconds: DrainRates::default(),
+            knob_states: KnobStates::default(),
+            drain_rates: DrainRates::default(),
             said_waiting: false,
             said_forgetful: false,
             counts: ReconcilerCounts::default(),
@@ -118,7 +118,8 @@ impl Reconciler {
 
     /// Counts so far, with the knobs' states now.
     pub fn counts(&self) -> ReconcilerCounts {
-        let number = |wanted: fn(&KnobState) -> bool| self.standings.count_states(wanted).0 as u64;
+        let number =
+            |wanted: fn(&KnobState) -> bool| self.knob_states.count_states(wanted).0 as u64;
         ReconcilerCounts {
             watched: self.watch.as_ref().map_or(0, |watch| watch.len() as u64),
             set: number(|standing| *standing == KnobState::InEffect),
@@ -130,7 +131,7 @@ impl Reconciler {
 
     /// Directories of the cgroups that rules name.
     pub fn kept_directories(&self) -> Vec<PathBuf> {
-        self.standings.cgroup_directories()
+        self.knob_states.cgroup_directories()
     }
 
     /// Puts other rules in effect.
@@ -158,10 +159,11 @@ impl Reconciler {
         let inodes: BTreeSet<u64> = places.iter().map(|place| place.inode).collect();
         self.requests
             .retain_cgroups(|inode| inodes.contains(&inode));
-        self.seconds.retain_cgroups(|inode| inodes.contains(&inode));
+        self.drain_rates
+            .retain_cgroups(|inode| inodes.contains(&inode));
         self.save();
         let directories: BTreeSet<&Path> = places.iter().map(|p| p.directory.as_path()).collect();
-        self.standings
+        self.knob_states
             .retain_directories(|directory| directories.contains(directory.as_path()));
         self.say_waiting();
         self.counts.cgroups = places.len() as u64;
@@ -190,12 +192,12 @@ impl Reconciler {
 
     /// Tries again what could not be done, and follows what changes by itself.
     pub fn retry_failed(&mut self) {
-        for directory in self.seconds.tracked_directories() {
+        for directory in self.drain_rates.tracked_directories() {
             self.visit_one(&directory);
         }
-        for (directory, tries) in self.standings.take_due() {
+        for (directory, tries) in self.knob_states.take_due() {
             self.visit_one(&directory);
-            self.standings.note_try(&directory, tries);
+            self.knob_states.note_try(&directory, tries);
         }
         self.say_waiting();
     }
@@ -235,7 +237,7 @@ impl Reconciler {
     fn stop_listening(&mut self, why: &str) {
         self.watch = None;
         self.journal
-            .log_event(&Event::WatchLost { why: why.into() });
+            .log_event(&JournalEvent::WatchLost { why: why.into() });
     }
 
     /// Makes the knobs of these cgroups what they ought to be.
@@ -265,19 +267,19 @@ impl Reconciler {
         };
         for knob in [Knob::DirtyBytes, Knob::WritebackBytes] {
             if !wanted.get(&knob).is_some_and(Setting::is_in_time) {
-                self.seconds.forget_knob(place.inode, knob);
+                self.drain_rates.forget_knob(place.inode, knob);
             }
         }
         let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
         knobs.extend(self.saved.saved_knobs(place));
         for knob in Knob::DIRTY {
             if !knobs.contains(&knob) {
-                self.standings.remove(place, knob);
+                self.knob_states.remove(place, knob);
             }
         }
         for knob in knobs {
             let rule = wanted.get(&knob);
-            let in_bytes = |setting| self.seconds.resolve_time(place, knob, setting, true);
+            let in_bytes = |setting| self.drain_rates.resolve_time(place, knob, setting, true);
             let found = knob_file::read(knob, &place.directory)
                 .and_then(|from| Ok((from, rule.map(in_bytes).transpose()?)));
             let (from, rule) = match found {
@@ -290,18 +292,18 @@ impl Reconciler {
             let before = self.saved.get(place, knob).cloned();
             let (to, origin) = match next_step(knob, &from, rule.as_ref(), before.as_ref()) {
                 Step::Unchanged => {
-                    self.standings.set_state(place, knob, KnobState::InEffect);
+                    self.knob_states.set_state(place, knob, KnobState::InEffect);
                     continue;
                 }
                 Step::Forget => {
                     self.saved.restore_entry(place, knob, None);
-                    self.standings.remove(place, knob);
+                    self.knob_states.remove(place, knob);
                     continue;
                 }
                 Step::Leave => {
                     self.saved.restore_entry(place, knob, None);
-                    self.standings.remove(place, knob);
-                    self.journal.log_event(&Event::Left {
+                    self.knob_states.remove(place, knob);
+                    self.journal.log_event(&JournalEvent::Left {
                         cgroup: place.path.clone(),
                         knob,
                         value: from,
@@ -340,8 +342,9 @@ impl Reconciler {
         let cgroup = place.path.clone();
         let event = match origin {
             Some(origin) => {
-                self.standings.set_state(&place, knob, KnobState::InEffect);
-                Event::Set {
+                self.knob_states
+                    .set_state(&place, knob, KnobState::InEffect);
+                JournalEvent::Set {
                     cgroup,
                     knob,
                     from,
@@ -351,8 +354,8 @@ impl Reconciler {
             }
             None => {
                 self.saved.restore_entry(&place, knob, None);
-                self.standings.remove(&place, knob);
-                Event::PutBack {
+                self.knob_states.remove(&place, knob);
+                JournalEvent::PutBack {
                     cgroup,
                     knob,
                     from,
@@ -367,24 +370,24 @@ impl Reconciler {
     fn note_failure(&mut self, place: &CgroupDir, knob: Knob, why: &std::io::Error, ruled: bool) {
         // A cgroup that is gone lacks nothing.
         if !place.is_there() {
-            self.standings.remove(place, knob);
+            self.knob_states.remove(place, knob);
             return;
         }
         // A cgroup that is about to go has files that say so.
         if why.kind() == ErrorKind::NotFound || why.raw_os_error() == Some(nix::libc::ENODEV) {
             // Without its file a knob is at its default, where one that no rule names belongs.
             if ruled {
-                self.standings.set_state(place, knob, KnobState::Waiting);
+                self.knob_states.set_state(place, knob, KnobState::Waiting);
             }
             return;
         }
         self.counts.failed += 1;
         let why = knob_file::explain_error(knob, why);
         let news = self
-            .standings
+            .knob_states
             .set_state(place, knob, KnobState::Failing(why.clone()));
         if news {
-            self.journal.log_event(&Event::Failed {
+            self.journal.log_event(&JournalEvent::Failed {
                 cgroup: place.path.clone(),
                 knob,
                 why,
@@ -395,13 +398,13 @@ impl Reconciler {
     /// Says once that files are missing, until none is.
     fn say_waiting(&mut self) {
         let (knobs, first) = self
-            .standings
+            .knob_states
             .count_states(|standing| *standing == KnobState::Waiting);
         if let (Some(directory), false) = (&first, self.said_waiting) {
             let below = directory
                 .strip_prefix(self.tree.root())
                 .unwrap_or(directory);
-            self.journal.log_event(&Event::Waiting {
+            self.journal.log_event(&JournalEvent::Waiting {
                 knobs,
                 cgroup: format!("/{}", below.display()),
             });
@@ -412,7 +415,7 @@ impl Reconciler {
     fn save(&mut self) {
         let saved = self.saved.save();
         if let (Err(why), false) = (&saved, self.said_forgetful) {
-            self.journal.log_event(&Event::StateNotSaved {
+            self.journal.log_event(&JournalEvent::StateNotSaved {
                 why: format!("{why:#}"),
             });
         }

@@ -24,7 +24,7 @@ pub mod units;
 
 use crate::containers;
 use crate::file_stamp::{FileStamp, read_stamp};
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::setting::{Origin, Setting};
 use crate::tree::CgroupDir;
 use knobs::Knob;
@@ -145,7 +145,7 @@ impl State {
     fn report_refusals(&self, place: &CgroupDir, known: &CgroupRequests, before: &CgroupRequests) {
         let is_news = |request: &&(Origin, String)| !before.refused.contains(request);
         for (origin, why) in known.refused.iter().filter(is_news) {
-            self.journal.log_event(&Event::NotGranted {
+            self.journal.log_event(&JournalEvent::NotGranted {
                 cgroup: place.path.clone(),
                 origin: origin.clone(),
                 why: why.clone(),

@@ -7,7 +7,7 @@ use crate::assist::Assistants;
 use crate::controller::Controller;
 use crate::enforcer::{Enforcer, SharedPolicy};
 use crate::http;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::metrics::{Exporter, Published, Shown};
 use crate::objective::Objectives;
 use crate::owed::Stalls;
@@ -93,7 +93,7 @@ fn go_on(
     rules: Rules,
     journal: &Journal,
 ) -> Result<()> {
-    let cgroups = cgroup::mounted(&options.root)?;
+    let cgroups = cgroup::mounted_directory(&options.root)?;
     let tree = Hierarchy::open(&cgroups)?;
     let saved = SavedValues::open(&options.state)?;
     let mut signals = Signals::register_signals().context("cannot take signals")?;
@@ -103,7 +103,7 @@ fn go_on(
         options.shown.clone(),
     ));
     let listening = options.listen.map(bind_listener).transpose()?;
-    journal.log_event(&Event::Started {
+    journal.log_event(&JournalEvent::Started {
         listen: listening.as_ref().map(|(_, address)| address.to_string()),
         rules: rules.len(),
     });
@@ -162,7 +162,7 @@ fn go_on(
     publish_metrics(&controllers, &exporter);
     if let Some((listener, address)) = listening {
         if !address.ip().is_loopback() {
-            journal.log_event(&Event::Exposed {
+            journal.log_event(&JournalEvent::Exposed {
                 listen: address.to_string(),
             });
         }
@@ -191,7 +191,7 @@ fn go_on(
         }
         publish_metrics(&controllers, &exporter);
     }
-    journal.log_event(&Event::Ended);
+    journal.log_event(&JournalEvent::Ended);
     Ok(())
 }
 

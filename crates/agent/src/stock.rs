@@ -22,11 +22,11 @@ pub mod translate;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::flat_keyed::find_value;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::requested_limits::RequestedLimits;
 use crate::requests::Requests;
 use crate::rules::Rules;
-use crate::thread::Running;
+use crate::thread::WorkerThread;
 use crate::tree::Hierarchy;
 use anyhow::Result;
 use keeper::StockKeeper;
@@ -50,7 +50,7 @@ pub struct Stock {
     wishes: (RequestedLimits, Requests),
     state: PathBuf,
     journal: Journal,
-    running: Option<Running>,
+    running: Option<WorkerThread>,
     /// Other rules, for the thread to take.
     next: Arc<Mutex<Option<Rules>>>,
     status: Arc<Mutex<StockStatus>>,
@@ -101,15 +101,17 @@ impl Stock {
         ))
     }
 
-    fn start(&self, rules: Rules) -> Result<Running> {
+    fn start(&self, rules: Rules) -> Result<WorkerThread> {
         let keeper = self.make_keeper(rules)?;
-        Ok(Running::start("stock", move |ended| keeper.run(ended))?)
+        Ok(WorkerThread::start("stock", move |ended| {
+            keeper.run(ended)
+        })?)
     }
 
     /// Unwraps an outcome, after an error is told.
     fn ok_or_report<T>(&self, outcome: Result<T>) -> Option<T> {
         let told = outcome.map_err(|why| {
-            self.journal.log_event(&Event::Stock {
+            self.journal.log_event(&JournalEvent::Stock {
                 why: format!("{why:#}"),
             });
         });

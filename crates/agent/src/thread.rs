@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 /// A thread at work. Dropped, it ends and is waited for.
-pub struct Running {
+pub struct WorkerThread {
     /// The agent's end of a socket: closed, it ends the thread.
     end: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Running {
+impl WorkerThread {
     /// Starts a thread whose `work` ends when the socket that it is given is closed.
     ///
     /// # Errors
@@ -20,18 +20,18 @@ impl Running {
     pub fn start(
         name: &str,
         work: impl FnOnce(&UnixStream) + Send + 'static,
-    ) -> io::Result<Running> {
+    ) -> io::Result<WorkerThread> {
         let (end, ended) = UnixStream::pair()?;
         let thread = std::thread::Builder::new().name(name.into());
         let thread = thread.spawn(move || work(&ended))?;
-        Ok(Running {
+        Ok(WorkerThread {
             end: Some(end),
             thread: Some(thread),
         })
     }
 }
 
-impl Drop for Running {
+impl Drop for WorkerThread {
     fn drop(&mut self) {
         self.end = None;
         if let Some(thread) = self.thread.take() {

@@ -45,13 +45,13 @@ mod verdict;
 pub use domain::Domain;
 pub use killed::Killed;
 pub use levels::Level;
-pub use reclaim::{Part, Split};
+pub use reclaim::{ReclaimPart, Split};
 pub use remedy::Remedy;
-pub use stock::Stock;
+pub use stock::StockVerdict;
 pub use unchanged::{Unchanged, Why};
 pub use verdict::{Cause, Diagnosis, Holder, Lost, TaskLost, Verdict};
 
-use crate::model::cgroup::shown;
+use crate::model::cgroup::display_path;
 use crate::model::event::{SYNC_BEGAN, WOKE};
 use crate::model::observation::Observation;
 use crate::model::stall::Stall;
@@ -59,7 +59,7 @@ use crate::model::target::Target;
 use crate::model::text;
 use crate::model::wait::Wait;
 use group::Group;
-pub(crate) use group::{home, throttled_by_cgroup};
+pub(crate) use group::{home_of, throttled_by_cgroup};
 use std::collections::BTreeMap;
 
 /// Part of the time below which tasks do not count as stalled.
@@ -76,9 +76,9 @@ pub fn diagnose(seen: &Observation, target: &Target) -> Diagnosis {
 
 /// The same, with so many verdicts at most.
 pub(crate) fn diagnose_most(seen: &Observation, target: &Target, most: usize) -> Diagnosis {
-    let mut verdicts: Vec<Verdict> = group::groups(seen, target)
+    let mut verdicts: Vec<Verdict> = group::find_groups(seen, target)
         .iter()
-        .map(|group| verdict(seen, group))
+        .map(|group| judge_group(seen, group))
         .collect();
     if verdicts
         .iter()
@@ -96,14 +96,15 @@ pub(crate) fn diagnose_most(seen: &Observation, target: &Target, most: usize) ->
     verdicts.truncate(most);
     for verdict in &mut verdicts {
         let told = verdict.unchanged.take();
-        verdict.unchanged = unchanged::unchanged(seen, verdict).map(|other| told.unwrap_or(other));
+        verdict.unchanged =
+            unchanged::why_unchanged(seen, verdict).map(|other| told.unwrap_or(other));
     }
     Diagnosis {
         seconds: seen.seconds,
         verdicts,
-        killed: killed::killed(seen, target),
+        killed: killed::find_killed(seen, target),
         lost_events: seen.lost,
-        notes: notes(seen, target),
+        notes: collect_notes(seen, target),
     }
 }
 
@@ -145,7 +146,7 @@ fn note_purpose(seen: &Observation, verdicts: &mut [Verdict]) {
     }
 }
 
-fn notes(seen: &Observation, target: &Target) -> Vec<String> {
+fn collect_notes(seen: &Observation, target: &Target) -> Vec<String> {
     let mut notes = seen.blind.clone();
     if let Target::Process(process, _) = target {
         let name = seen.name_of(*process);
@@ -178,29 +179,29 @@ fn notes(seen: &Observation, target: &Target) -> Vec<String> {
     notes
 }
 
-fn verdict(seen: &Observation, group: &Group) -> Verdict {
+fn judge_group(seen: &Observation, group: &Group) -> Verdict {
     let by_kind = group.seconds_by_kind();
     let (kind, most) = by_kind
         .iter()
         .max_by(|a, b| a.1.total_cmp(b.1))
         .map_or(("", 0.0), |(kind, most)| (*kind, *most));
-    let decided = group.decided(seen);
-    let device = group.device().or_else(|| drain::busiest_device(seen));
+    let decided = group.seconds_by_domain(seen);
+    let device = group.main_device().or_else(|| drain::busiest_device(seen));
     let mut verdict = Verdict {
-        cgroup: shown(&group.path),
+        cgroup: display_path(&group.path),
         cause: Cause::Nothing,
         because: "nothing stalled".into(),
         culprit: None,
         device: device.clone(),
-        lost: group.lost(kind, seen.seconds),
-        tasks: group.tasks(seen, kind),
+        lost: group.time_lost(kind, seen.seconds),
+        tasks: group.most_lost_tasks(seen, kind),
         seconds_by_kind: by_kind,
         seconds_by_domain: decided.clone(),
         levels: Vec::new(),
         reclaim: None,
         limit: Vec::new(),
-        holders: holders::holders(seen),
-        drain: drain::drain(seen, device.as_deref()),
+        holders: holders::find_holders(seen),
+        drain: drain::describe_drain(seen, device.as_deref()),
         next: String::new(),
         remedies: Vec::new(),
         unchanged: None,
@@ -223,8 +224,8 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
         return verdict;
     }
     match kind {
-        "throttle" => throttled(seen, group, &decided, &mut verdict),
-        "bandwidth" => bandwidth::judge(seen, group, &mut verdict),
+        "throttle" => judge_throttled(seen, group, &decided, &mut verdict),
+        "bandwidth" => bandwidth::judge_bandwidth(seen, group, &mut verdict),
         // Its own wait, which no event tells of.
         "ceiling" => {
             let own = seen.cgroup_at(&group.path);
@@ -232,11 +233,11 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
                 true => Domain::Ceiling,
                 false => Domain::Ancestor,
             };
-            throttled(seen, group, &[(domain, most)].into(), &mut verdict);
+            judge_throttled(seen, group, &[(domain, most)].into(), &mut verdict);
         }
-        "reclaim" => reclaim::judge(seen, group, &mut verdict),
-        "fsync" => sync::judge(seen, group, &mut verdict),
-        "fuse" => fuse(seen, &mut verdict),
+        "reclaim" => reclaim::judge_reclaim(seen, group, &mut verdict),
+        "fsync" => sync::judge_sync(seen, group, &mut verdict),
+        "fuse" => judge_fuse(seen, &mut verdict),
         other => beside_writeback(seen, group, other, &mut verdict),
     }
     verdict
@@ -246,7 +247,7 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
 /// after a while, which is told if that is shorter than what was looked at. While writers are held
 /// for 80 % of the time and 8 MiB are written in a second they would dirty 40, so 32 MiB more are
 /// full after one.
-fn outrun(seen: &Observation, group: &Group, derived: &limit::Derived, verdict: &mut Verdict) {
+fn note_outrun(seen: &Observation, group: &Group, derived: &limit::Derived, verdict: &mut Verdict) {
     let device = verdict.device.as_deref();
     let device = seen
         .devices
@@ -256,7 +257,7 @@ fn outrun(seen: &Observation, group: &Group, derived: &limit::Derived, verdict: 
         return;
     };
     let rate = device.written as f64 / seen.seconds.max(1.0);
-    let held = group.lost("throttle", seen.seconds).some.min(0.999);
+    let held = group.time_lost("throttle", seen.seconds).some.min(0.999);
     let beyond = rate * held / (1.0 - held);
     if beyond * seen.seconds <= limit as f64 {
         return;
@@ -269,8 +270,8 @@ fn outrun(seen: &Observation, group: &Group, derived: &limit::Derived, verdict: 
         because: format!(
             "it dirties faster than {} writes, {}/s, and a limit of twice {} would be full within {lasts} s",
             device.name(),
-            text::size(rate as u64),
-            text::size(limit),
+            text::format_size(rate as u64),
+            text::format_size(limit),
         ),
         command: "weir top".into(),
     });
@@ -291,34 +292,34 @@ fn shows_waits(seen: &Observation) -> bool {
 /// Tasks that wait for what is no limit: the disk, a lock.
 fn beside_writeback(seen: &Observation, group: &Group, what: &str, verdict: &mut Verdict) {
     let waits = [Wait::Read, Wait::Write, Wait::Lock, Wait::Other];
-    verdict.waits_for = waits.into_iter().find(|wait| wait.words() == what);
+    verdict.waits_for = waits.into_iter().find(|wait| wait.in_words() == what);
     let is_read = what.starts_with("reads");
     let is_of_disk = is_read || verdict.waits_for == Some(Wait::Write);
-    let held = io_max::reads(seen, &group.path).filter(|_| is_read);
+    let held = io_max::find_read_limit(seen, &group.path).filter(|_| is_read);
     verdict.cause = Cause::NotWriteback;
-    verdict.culprit = held.as_ref().map(|held| shown(&held.path));
+    verdict.culprit = held.as_ref().map(|held| display_path(&held.path));
     verdict.because = format!("its tasks wait for {what}, which is not writeback");
-    verdict.limit = held.iter().map(io_max::HeldBack::sentence).collect();
+    verdict.limit = held.iter().map(io_max::HeldBack::to_sentence).collect();
     verdict.remedies = held.iter().flat_map(remedy::io_max).collect();
     verdict.next = "no dirty limit changes this".into();
     let device = verdict.device.as_deref();
-    let flood = queue::flood(seen, &group.path, device);
+    let flood = queue::find_flood(seen, &group.path, device);
     if let Some(flood) = flood.filter(|_| is_of_disk && held.is_none()) {
         verdict.because = format!("its tasks wait for {what}, behind what {flood} writes");
-        verdict.remedies = queue::remedies(seen, Some(&flood), device);
+        verdict.remedies = queue::flood_remedies(seen, Some(&flood), device);
         verdict.culprit = Some(flood);
     }
 }
 
 /// Tasks that wait for a FUSE filesystem's daemon: whatever that waits for is what holds them.
-fn fuse(seen: &Observation, verdict: &mut Verdict) {
+fn judge_fuse(seen: &Observation, verdict: &mut Verdict) {
     let serves = |stall: &&Stall| seen.fuse_daemons.contains(&stall.task);
-    let mut daemon = Group::of(String::new());
+    let mut daemon = Group::with_path(String::new());
     daemon.stalls = seen.stalls.iter().filter(serves).collect();
     if let Some(stall) = daemon.stalls.first() {
-        daemon.path = group::home(seen, stall);
+        daemon.path = group::home_of(seen, stall);
     }
-    let found = self::verdict(seen, &daemon);
+    let found = self::judge_group(seen, &daemon);
     let (lost, kinds) = (verdict.lost.clone(), verdict.seconds_by_kind.clone());
     let cgroup = verdict.cgroup.clone();
     if found.cause == Cause::Nothing {
@@ -346,7 +347,7 @@ fn fuse(seen: &Observation, verdict: &mut Verdict) {
     };
 }
 
-fn throttled(
+fn judge_throttled(
     seen: &Observation,
     group: &Group,
     decided: &BTreeMap<Domain, f64>,
@@ -356,27 +357,27 @@ fn throttled(
         .iter()
         .max_by(|a, b| a.1.total_cmp(b.1))
         .map_or(Domain::Unknown, |(domain, _)| *domain);
-    let derived = limit::derive(seen, group, domain);
+    let derived = limit::derive_limit(seen, group, domain);
     verdict.limit.clone_from(&derived.sentences);
-    verdict.levels = levels::levels(seen, group);
+    verdict.levels = levels::find_levels(seen, group);
     verdict
         .limit
-        .extend(limit::floors(seen, &group.domain_path(seen)));
-    verdict.next = drain::next(seen, group, &derived);
+        .extend(limit::describe_floors(seen, &group.domain_path(seen)));
+    verdict.next = drain::describe_next(seen, group, &derived);
     let blame = holders::of_host(seen, group, &verdict.holders);
     let top = blame.culprit.clone();
-    if let Some(held) = io_max::writes(seen, group, top.as_deref()) {
+    if let Some(held) = io_max::find_write_limit(seen, group, top.as_deref()) {
         verdict.cause = Cause::IoMax;
-        verdict.culprit = Some(shown(&held.path));
+        verdict.culprit = Some(display_path(&held.path));
         verdict.because = format!(
             "{} may write {} at most ({}), and writers wait for its pages",
-            shown(&held.path),
+            display_path(&held.path),
             held.limit,
             held.line
         );
         verdict.drain = format!(
             "held by io.max of {}: the disk could do more; sleeping does not help the drain",
-            shown(&held.path)
+            display_path(&held.path)
         );
         verdict.remedies = remedy::io_max(&held);
         verdict.stock = Some(stock::io_max());
@@ -388,14 +389,14 @@ fn throttled(
                 Some(top) if *top == verdict.cgroup => format!("the host is at its limit of dirty pages, and {OWN}"),
                 Some(top) if blame.holds => format!("the host is at its limit of dirty pages, and {top} holds most of them"),
                 Some(top) => format!("the host is at its limit of dirty pages, and {top} dirties most of them"),
-                None => format!("the host is at its limit of dirty pages; {}", blame.sentence(&verdict.cgroup)),
+                None => format!("the host is at its limit of dirty pages; {}", blame.to_sentence(&verdict.cgroup)),
             };
             (Cause::HostLimit, top.clone(), because)
         }
         Domain::Cgroup => (Cause::CgroupLimit, Some(verdict.cgroup.clone()), "the cgroup is at its own limit of dirty pages, the host is not".into()),
         Domain::Ceiling => (Cause::CgroupLimit, Some(verdict.cgroup.clone()), "the cgroup is at its own ceiling of dirty pages".into()),
         Domain::Ancestor => {
-            let above = derived.binding.as_ref().map(|binding| shown(&binding.path));
+            let above = derived.binding.as_ref().map(|binding| display_path(&binding.path));
             let because = match &above {
                 Some(above) => format!("{above}, above it, bounds how many pages may be dirty"),
                 None => "a cgroup above it bounds how many pages may be dirty".into(),
@@ -412,19 +413,19 @@ fn throttled(
     verdict.cause = cause;
     verdict.culprit = culprit;
     verdict.because = because;
-    verdict.remedies = remedy::throttle(seen, group, domain, &derived, &blame);
-    verdict.stock = stock::stock(seen, group, domain, &derived, &verdict.holders);
-    let bound = drain::bound(seen, verdict.device.as_deref());
+    verdict.remedies = remedy::throttle_remedies(seen, group, domain, &derived, &blame);
+    verdict.stock = stock::judge_stock(seen, group, domain, &derived, &verdict.holders);
+    let bound = drain::find_bound(seen, verdict.device.as_deref());
     let most = blame.most.as_deref();
-    let more = flushers::remedies(
+    let more = flushers::flusher_remedies(
         seen,
         bound,
         verdict.device.as_deref(),
         top.as_deref().or(most),
     );
     let is_own = domain == Domain::Host && verdict.culprit.as_ref() == Some(&verdict.cgroup);
-    if is_own && bound == drain::Bound::Device {
-        outrun(seen, group, &derived, verdict);
+    if is_own && bound == drain::DrainBound::Device {
+        note_outrun(seen, group, &derived, verdict);
     }
     // A limit that is raised for a writer whose flusher is too slow fills, too.
     let at = if is_own { 0 } else { verdict.remedies.len() };
@@ -432,7 +433,7 @@ fn throttled(
     // What lifts the host's limit lifts a cgroup's share of it.
     let lifts = matches!(domain, Domain::Host | Domain::Cgroup);
     if lifts && seen.is_live && remedy::can_have_weir(seen) {
-        match headroom::seconds(seen, bound) {
+        match headroom::drain_seconds_remedy(seen, bound) {
             Ok(remedy) => {
                 verdict.remedies.insert(0, remedy);
                 let remedies = std::mem::take(&mut verdict.remedies);

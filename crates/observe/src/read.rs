@@ -10,4 +10,4 @@ pub mod host;
 pub mod recording;
 pub(crate) mod trace;
 
-pub use file::content;
+pub use file::read_content;

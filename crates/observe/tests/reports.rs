@@ -46,7 +46,7 @@ fn a_cgroup_with_one_page_in_two_hundred_is_not_blamed() {
     // The flood itself, had it been throttled, holds more than half.
     let mut seen = read("one-page-of-eight-thousand.txt");
     for stall in &mut seen.stalls {
-        if let observe::stall::Kind::Throttle(throttled) = &mut stall.kind {
+        if let observe::stall::StallKind::Throttle(throttled) = &mut stall.kind {
             throttled.pause.bdi_dirty = 4200;
         }
     }
@@ -137,16 +137,16 @@ fn a_wrapped_line_is_one_pause() {
 #[test]
 fn one_of_a_file_can_be_asked_for() {
     let mut seen = read("reclaim-asleep.txt");
-    let target = seen.find("12").expect("there");
-    seen.keep(&target);
+    let target = seen.find_target("12").expect("there");
+    seen.keep_target(&target);
     let diagnosis = diagnose(&seen, &target);
     assert_eq!(diagnosis.verdicts[0].lost.count, Some(1));
     let seen = read("one-page-of-eight-thousand.txt");
     assert_eq!(
-        seen.find("inode:310").expect("there"),
+        seen.find_target("inode:310").expect("there"),
         Target::Cgroup("inode:310".into())
     );
-    let said = seen.find("/db").expect_err("none").to_string();
+    let said = seen.find_target("/db").expect_err("none").to_string();
     assert!(
         said.contains("there is no cgroup /db") && said.contains("it has inode:310"),
         "{said}"

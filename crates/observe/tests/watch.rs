@@ -2,7 +2,7 @@
 //! Slices of a machine that is laid out in a directory: real readers on files with real contents.
 
 use observe::interval::{CgroupRow, Interval};
-use observe::watch::Watch;
+use observe::watch::IntervalWatch;
 use std::fs;
 use std::path::Path;
 
@@ -81,10 +81,10 @@ fn row<'a>(interval: &'a Interval, cgroup: &str) -> &'a CgroupRow {
 fn what_is_held_and_what_went_in_and_out() {
     let machine = machine();
     let root = machine.path();
-    let mut watch = Watch::start(root).expect("begun");
+    let mut watch = IntervalWatch::start(root).expect("begun");
     cgroup(root, "a/db", 6 * MIB, 3 * MIB, "56623104\n");
     disk(root, 6 * 2048);
-    let interval = Interval::of(&watch.slice().expect("seen"));
+    let interval = Interval::from_observation(&watch.end_slice().expect("seen"));
     let db = row(&interval, "/a/db");
     let in_slice = |rate: Option<f64>| (rate.expect("known") * interval.seconds).round() as u64;
     assert_eq!(
@@ -111,7 +111,7 @@ fn what_is_held_and_what_went_in_and_out() {
     assert_eq!(device.dirty_bytes, None, "debugfs is not mounted");
 
     cgroup(root, "a/db", 0, 3 * MIB, "56623104\n");
-    let interval = Interval::of(&watch.slice().expect("seen"));
+    let interval = Interval::from_observation(&watch.end_slice().expect("seen"));
     let db = row(&interval, "/a/db");
     assert_eq!(
         (db.in_bytes_per_second, db.out_bytes_per_second),
@@ -140,9 +140,9 @@ fn with_the_module_knobs_and_its_counts_are_shown() {
         "sys/kernel/debug/bdi/254:0/stats",
         "BdiWriteback: 4 kB\nBdiReclaimable: 1024 kB\nBdiDirtyThresh: 2048 kB\nBdiDirtied: 0 kB\n",
     );
-    let mut watch = Watch::start(root).expect("begun");
+    let mut watch = IntervalWatch::start(root).expect("begun");
     stat(6_000_000);
-    let interval = Interval::of(&watch.slice().expect("seen"));
+    let interval = Interval::from_observation(&watch.end_slice().expect("seen"));
     let db = row(&interval, "/a/db");
     assert_eq!(
         (db.floor_bytes, db.ceiling_bytes),
@@ -159,12 +159,12 @@ fn with_the_module_knobs_and_its_counts_are_shown() {
 fn cgroups_come_and_go() {
     let machine = machine();
     let root = machine.path();
-    let mut watch = Watch::start(root).expect("begun");
+    let mut watch = IntervalWatch::start(root).expect("begun");
     // In this order: unlike the kernel, a filesystem gives a new directory the number of one that
     // is gone.
     cgroup(root, "new", MIB, MIB, "max\n");
     fs::remove_dir_all(root.join("sys/fs/cgroup/a/db")).expect("removed");
-    let interval = Interval::of(&watch.slice().expect("seen"));
+    let interval = Interval::from_observation(&watch.end_slice().expect("seen"));
     assert!(interval.cgroups.iter().all(|row| row.cgroup != "/a/db"));
     let new = row(&interval, "/new").in_bytes_per_second.expect("known");
     assert_eq!((new * interval.seconds).round() as u64, 2 * MIB);

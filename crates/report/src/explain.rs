@@ -91,7 +91,7 @@ fn verdict_paragraph(verdict: &Verdict, seconds: f64) -> String {
         text += &labelled_line("tasks", &tasks);
     }
     if let Some(reclaim) = &verdict.reclaim {
-        text += &labelled_line("went to", &reclaim.sentence());
+        text += &labelled_line("went to", &reclaim.to_sentence());
         let taken = reclaim.taken.iter();
         let taken = taken.map(|taken| format!("{} {}", taken.cgroup, format_bytes(taken.bytes)));
         let taken = taken.collect::<Vec<_>>().join(", ");
@@ -104,7 +104,7 @@ fn verdict_paragraph(verdict: &Verdict, seconds: f64) -> String {
     }
     for (at, level) in verdict.levels.iter().enumerate() {
         let label = if at == 0 { "freerun" } else { "" };
-        text += &labelled_line(label, &level.sentence(&verdict.cgroup));
+        text += &labelled_line(label, &level.to_sentence(&verdict.cgroup));
     }
     let holders: Vec<String> = verdict
         .holders
@@ -132,7 +132,7 @@ fn verdict_paragraph(verdict: &Verdict, seconds: f64) -> String {
         text += &remedy_lines(if at == 0 { "to change" } else { "or" }, remedy);
     }
     if let Some(unchanged) = &verdict.unchanged {
-        text += &labelled_line("to change", &unchanged.sentence());
+        text += &labelled_line("to change", &unchanged.to_sentence());
         text += &format!("{INDENT}{}\n", unchanged.command);
     }
     if let Some(stock) = &verdict.stock {

@@ -35,7 +35,8 @@ fn recording() -> String {
         progress: seen.progress.split_off(seen.progress.len() - 5),
         ..Samples::default()
     };
-    file.round(&mut seen.events, &mut samples).expect("written");
+    file.write_round(&mut seen.events, &mut samples)
+        .expect("written");
     file.finish(seen).expect("written");
     let mut text = String::new();
     MultiGzDecoder::new(&std::fs::read(&path).expect("read")[..])
@@ -141,7 +142,7 @@ fn is_used(bytes: &[u8]) {
         report::losses_by_cgroup(&diagnosis);
         report::explain_diagnosis(&diagnosis);
     }
-    serde_json::to_string(&Interval::of(&seen)).expect("encoded");
+    serde_json::to_string(&Interval::from_observation(&seen)).expect("encoded");
     let run = timeline::observation_timeline("x", &seen);
     report::html_page(&[&run, &run]);
     report::perfetto_trace(&run);

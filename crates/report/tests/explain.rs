@@ -11,7 +11,7 @@ const RECORDED: &str = include_str!("traces/host-limit.txt");
 
 #[test]
 fn a_recorded_trace_is_explained() {
-    let seen = Observation::of(Trace::read(RECORDED.as_bytes()).expect("read"));
+    let seen = Observation::from_trace(Trace::read(RECORDED.as_bytes()).expect("read"));
     let text = report::explain_diagnosis(&diagnose(&seen, &Target::Host));
     let wanted = include_str!("traces/host-limit.explained");
     assert_eq!(text, wanted, "\n{text}");
@@ -19,7 +19,7 @@ fn a_recorded_trace_is_explained() {
 
 #[test]
 fn names_do_not_steer_the_terminal() {
-    let mut seen = Observation::of(Trace::read(RECORDED.as_bytes()).expect("read"));
+    let mut seen = Observation::from_trace(Trace::read(RECORDED.as_bytes()).expect("read"));
     let hostile = "a\u{1b}]0;x\u{7}b\u{202e}c";
     seen.homes = seen
         .stalls

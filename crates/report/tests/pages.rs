@@ -11,7 +11,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 const RECORDED: &str = include_str!("traces/host-limit.txt");
 
 fn recorded() -> Timeline {
-    let seen = Observation::of(Trace::read(RECORDED.as_bytes()).expect("read"));
+    let seen = Observation::from_trace(Trace::read(RECORDED.as_bytes()).expect("read"));
     timeline::observation_timeline("host-limit.txt", &seen)
 }
 

@@ -66,7 +66,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
 
 #[test]
 fn a_trace_has_every_pause_and_value() {
-    let seen = Observation::of(Trace::read(RECORDED.as_bytes()).expect("read"));
+    let seen = Observation::from_trace(Trace::read(RECORDED.as_bytes()).expect("read"));
     let mut run = timeline::observation_timeline("host-limit.txt", &seen);
     run.phases = vec![(0.0, "one".into()), (0.05, "two".into())];
     let trace = Fields::read(&report::perfetto_trace(&run));

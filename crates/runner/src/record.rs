@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use observe::Target;
-use observe::live::{self, Look};
+use observe::live::{self, LookOptions};
 use observe::recording::Recording;
 use scenario::rundir::Event;
 use std::path::PathBuf;
@@ -41,9 +41,9 @@ impl Recorder {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let thread = std::thread::spawn(move || {
-            let seen = live::look(
+            let seen = live::observe_target(
                 &Target::Host,
-                Look::lasting(FOREVER),
+                LookOptions::for_time(FOREVER),
                 &flag,
                 Some(&mut recording),
             )?;

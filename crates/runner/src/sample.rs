@@ -202,7 +202,7 @@ impl Counters {
         let vmstat = fs::read_to_string("/proc/vmstat").context("/proc/vmstat")?;
         counters.events = parse_events(&vmstat);
         counters.cpu = system::read_cpu_time()?;
-        let stack = host::stack(Path::new("/"));
+        let stack = host::read_stack(Path::new("/"));
         for (path, directory) in &watched.cgroups {
             if let Some(file) = dirty_stat(directory) {
                 let text =
@@ -213,7 +213,7 @@ impl Counters {
             let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
             counters
                 .written
-                .insert(path.clone(), cgroup::written(&text, &stack));
+                .insert(path.clone(), cgroup::written_bytes(&text, &stack));
             // A cgroup whose parent hands no memory controller down has none.
             let text = fs::read_to_string(directory.join("memory.events")).unwrap_or_default();
             let kills = flat_key(&text, "oom_kill");

@@ -108,7 +108,7 @@ pub fn run(args: AgentArgs) -> Result<ExitCode> {
 fn check_policy(file: &Path, args: &AgentArgs) -> Result<ExitCode> {
     let checked = Rules::load(file, None);
     let status = ExitCode::from(u8::from(checked.is_err()));
-    let tree = cgroup::mounted(&args.root).ok();
+    let tree = cgroup::mounted_directory(&args.root).ok();
     let tree = tree.and_then(|directory| Hierarchy::open(&directory).ok());
     let mut seen = checked
         .as_ref()

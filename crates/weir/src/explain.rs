@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use observe::Observation;
 use observe::Target;
 use observe::diagnosis::{Cause, Diagnosis, diagnose};
-use observe::live::{self, Look};
+use observe::live::{self, LookOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,11 +68,11 @@ fn read(file: &Path, whom: Option<&str>) -> Result<(Observation, Target)> {
     let mut seen = Observation::open(file)?;
     let target = match whom {
         Some(whom) => seen
-            .find(whom)
+            .find_target(whom)
             .with_context(|| format!("in {}", file.display()))?,
         None => Target::Host,
     };
-    seen.keep(&target);
+    seen.keep_target(&target);
     Ok((seen, target))
 }
 
@@ -80,11 +80,11 @@ fn watch_live(args: &ExplainArgs) -> Result<(Observation, Target)> {
     let target = args
         .target
         .as_deref()
-        .map_or(Ok(Target::Host), live::find)?;
+        .map_or(Ok(Target::Host), live::find_target)?;
     let stop = stop_on_signals()?;
-    let mut seen = live::look(
+    let mut seen = live::observe_target(
         &target,
-        Look::lasting(Duration::from_millis(args.time)),
+        LookOptions::for_time(Duration::from_millis(args.time)),
         &stop,
         None,
     )?;

@@ -6,7 +6,7 @@ use crate::output;
 use anyhow::Result;
 use observe::Observation;
 use observe::Target;
-use observe::live::{self, Look};
+use observe::live::{self, LookOptions};
 use observe::recording::Recording;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,12 +49,12 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
         &kernel.release().to_string_lossy(),
         &kernel.nodename().to_string_lossy(),
     )?;
-    let look = Look {
+    let look = LookOptions {
         time: Duration::from_millis(args.time),
         buffer: args.buffer,
     };
-    let looked = live::look(&Target::Host, look, &stop, Some(&mut recording));
-    let (events, is_of_use) = (recording.events(), recording.is_of_use());
+    let looked = live::observe_target(&Target::Host, look, &stop, Some(&mut recording));
+    let (events, is_of_use) = (recording.event_count(), recording.is_of_use());
     let written = looked.and_then(|seen| {
         for what in &seen.blind {
             output::print_note(format_args!("note: {what}"));

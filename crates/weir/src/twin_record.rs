@@ -34,7 +34,7 @@ pub fn keep_run(
         if request.record {
             let file = directory.join(format!("{}.weir", phase.phase));
             let mut recording = Recording::create(&file, kernel)?;
-            recording.round(&mut ordered_events(phase), &mut phase_samples(phase))?;
+            recording.write_round(&mut ordered_events(phase), &mut phase_samples(phase))?;
             recording.finish(end_observation(request.scenario, phase))?;
         }
         kept.write_event(&Said::PhaseEnd(Box::new(phase_result(phase))))?;

@@ -6,7 +6,7 @@ use super::settings::AssistSettings;
 use super::status::AssistStatus;
 use super::threads::Threads;
 use crate::flushers::{FlusherActivity, FlusherThreads};
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::tree::Hierarchy;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use policy::assist::{Assist, Look};
@@ -133,7 +133,7 @@ impl AssistKeeper {
     fn follow_decision(&mut self, name: &str, device: &mut Device, before: u64, now: Instant) {
         let wanted = device.assist.threads;
         if wanted != before {
-            self.journal.log_event(&Event::Assisted {
+            self.journal.log_event(&JournalEvent::Assisted {
                 device: name.to_owned(),
                 threads: wanted,
             });
@@ -160,7 +160,7 @@ impl AssistKeeper {
     fn report_once(&mut self, why: String) {
         if self.said.as_ref() != Some(&why) {
             self.said = Some(why.clone());
-            self.journal.log_event(&Event::Assist { why });
+            self.journal.log_event(&JournalEvent::Assist { why });
         }
     }
 

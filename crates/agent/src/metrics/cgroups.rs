@@ -159,7 +159,7 @@ impl Table {
     }
 
     fn add(&mut self, place: &CgroupDir, stack: &Stack) {
-        let seen = cgroup::at(&place.directory, WANT);
+        let seen = cgroup::read_cgroup(&place.directory, WANT);
         let path: Arc<str> = place.path.as_str().into();
         let labels = [(CGROUP, &path)];
         if seen.has_memory {
@@ -167,8 +167,8 @@ impl Table {
             self.writeback.add(&labels, seen.writeback);
         }
         if seen.has_io {
-            self.written.add(&labels, seen.written(stack));
-            self.read.add(&labels, seen.read(stack));
+            self.written.add(&labels, seen.bytes_written(stack));
+            self.read.add(&labels, seen.bytes_read(stack));
         }
         for (resource, waited) in [
             ("cpu", seen.cpu_pressure),

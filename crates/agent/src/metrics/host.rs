@@ -11,7 +11,7 @@ use std::sync::Arc;
 const DEVICES: usize = 64;
 
 pub fn host_families(root: &Path) -> Vec<Family> {
-    let limits = host::limits(root);
+    let limits = host::read_limits(root);
     let gauge = |name, help, pages: u64| Family::gauge(name, help).in_bytes().with(pages * PAGE);
     let mut families = vec![
         gauge("weir_host_dirty", "Dirty pages.", limits.dirty),
@@ -32,7 +32,7 @@ pub fn host_families(root: &Path) -> Vec<Family> {
         ),
     ];
     // Those that nothing is mounted from are no concern of writeback's.
-    let mut devices = host::devices(root);
+    let mut devices = host::read_devices(root);
     devices.retain(|device| device.mounted_at.is_some());
     devices.sort_by(|a, b| a.bdi.cmp(&b.bdi));
     let left_out = devices.len().saturating_sub(DEVICES);

@@ -2,7 +2,7 @@
 //! Limits of one kind that objectives have set: each cgroup's file, what it was left to, and the note
 //! of it for the next agent.
 
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::limits::{self, FoundLimit, Refused};
 use crate::requested_limits::RequestedLimits;
 use crate::saved_limits::SavedLimits;
@@ -104,7 +104,7 @@ impl AppliedLimits {
                 self.foreign.remove(&inode);
                 self.set.insert(inode, Limit { place, pages });
                 if before.is_none() {
-                    self.journal.log_event(&Event::Ceiling {
+                    self.journal.log_event(&JournalEvent::Ceiling {
                         cgroup,
                         limit,
                         to_kib: pages * PAGE_KIB,
@@ -114,7 +114,7 @@ impl AppliedLimits {
             Err(Refused::Found(FoundLimit::Foreign(value))) => {
                 self.set.remove(&inode);
                 if self.foreign.insert(inode) {
-                    self.journal.log_event(&Event::LimitLeft {
+                    self.journal.log_event(&JournalEvent::LimitLeft {
                         cgroup,
                         limit,
                         value,

@@ -10,7 +10,7 @@ use super::status::{ObjectiveStatus, ObjectiveValue};
 use super::windows::{self, Windows};
 use crate::dirty_pages::{DirtyPages, read_written_pages};
 use crate::disk_queue;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::limits::{FoundLimit, Mode};
 use crate::requested_limits::RequestedLimits;
 use crate::saved_limits::SavedLimits;
@@ -153,7 +153,12 @@ impl ObjectiveKeeper {
             }
             let is_filling = fds.iter().any(|fd| fd.any() == Some(true));
             drop(fds);
-            if let Some(Err(why)) = self.reads.as_mut().filter(|_| is_filling).map(Reads::look) {
+            if let Some(Err(why)) = self
+                .reads
+                .as_mut()
+                .filter(|_| is_filling)
+                .map(Reads::take_events)
+            {
                 self.report_once(&format!("{why:#}"));
                 return true;
             }
@@ -260,7 +265,7 @@ impl ObjectiveKeeper {
         of.objective.step(&look);
         of.level = of.objective.level(of.settings.floor, &held);
         if of.objective.budget != before {
-            self.journal.log_event(&Event::Budget {
+            self.journal.log_event(&JournalEvent::Budget {
                 objective: of.index,
                 measured: of.describe_value(),
                 each_kib: (of.level != UNLIMITED).then(|| of.level * PAGE_KIB),
@@ -298,7 +303,7 @@ impl ObjectiveKeeper {
             return true;
         }
         let root = Path::new("/");
-        let disks = disk_queue::shared_disks(root, &host::stack(root), places, measured);
+        let disks = disk_queue::shared_disks(root, &host::read_stack(root), places, measured);
         let look = QueueFigures {
             value: of.value,
             bound: bound.numeric_value(),
@@ -306,7 +311,7 @@ impl ObjectiveKeeper {
             is_on: of.settings.mode == Mode::On,
         };
         for (disk, pages) in of.queues.update_queues(root, &disks, &look) {
-            self.journal.log_event(&Event::Queue {
+            self.journal.log_event(&JournalEvent::Queue {
                 objective: of.index,
                 measured: of.describe_value(),
                 disk,
@@ -333,12 +338,12 @@ impl ObjectiveKeeper {
             frozen: of.objective.budget != UNLIMITED,
             is_on,
         };
-        let stack = host::stack(Path::new("/"));
+        let stack = host::read_stack(Path::new("/"));
         if of
             .windows
             .update_windows(places, &self.windows, &stack, &measured)
         {
-            self.journal.log_event(&Event::Window {
+            self.journal.log_event(&JournalEvent::Window {
                 objective: of.index,
                 measured: of.describe_value(),
                 each_kib: of.windows.window_pages().map(|pages| pages * PAGE_KIB),
@@ -359,7 +364,7 @@ impl ObjectiveKeeper {
         let limit = self.ceilings.limit_file();
         let mut before = std::mem::take(&mut of.holders);
         let (mut written, mut missing) = (0, 0);
-        let stack = host::stack(Path::new("/"));
+        let stack = host::read_stack(Path::new("/"));
         for place in places {
             let has_ceiling = self.ceilings.has_limit(&place);
             let found = self.ceilings.compare_file(&place);
@@ -444,7 +449,7 @@ impl ObjectiveKeeper {
     fn report_once(&mut self, why: &str) {
         if self.said.as_deref() != Some(why) {
             self.journal
-                .log_event(&Event::Objective { why: why.into() });
+                .log_event(&JournalEvent::Objective { why: why.into() });
             self.said = Some(why.into());
         }
     }
@@ -519,7 +524,7 @@ fn look_at<T>(
             };
             let index = first.index;
             let why = format!("{why:#}");
-            journal.log_event(&Event::Objective {
+            journal.log_event(&JournalEvent::Objective {
                 why: format!("{what} cannot be seen, so objective {index} is not kept: {why}"),
             });
             kept.retain(|of| !is_about(of));

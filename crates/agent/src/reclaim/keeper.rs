@@ -6,7 +6,7 @@ use super::host::{HostMemory, ZoneMemory};
 use super::idle::Idle;
 use super::settings::ReclaimSettings;
 use super::status::ReclaimStatus;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::limits::{self, FoundLimit, Mode, Refused};
 use crate::saved_limits::SavedLimits;
 use crate::tree::{CgroupDir, Hierarchy};
@@ -156,7 +156,7 @@ impl ReclaimKeeper {
                 self.free = 0;
                 self.stalled = Some(now);
                 self.stepped = now;
-                self.journal.log_event(&Event::ReclaimBegins);
+                self.journal.log_event(&JournalEvent::ReclaimBegins);
                 self.find_members(self.host.read_zones()?.managed, self.host.free_swap()?);
             }
             None => {}
@@ -171,7 +171,7 @@ impl ReclaimKeeper {
                     self.stalled = None;
                     self.members.clear();
                     self.idle.forget_counts();
-                    self.journal.log_event(&Event::ReclaimEnds);
+                    self.journal.log_event(&JournalEvent::ReclaimEnds);
                 }
             }
         }
@@ -219,7 +219,7 @@ impl ReclaimKeeper {
         let is_first = self.idle.request_idle(managed, self.limited, now);
         if is_first.context("memory.reclaim of the root")? {
             let mib = reclaim::idle(managed) >> 8;
-            self.journal.log_event(&Event::ReclaimIdle { mib });
+            self.journal.log_event(&JournalEvent::ReclaimIdle { mib });
         }
         Ok(())
     }
@@ -315,7 +315,7 @@ impl ReclaimKeeper {
         if self.settings.mode == Mode::Observe {
             member.group.fixed = 1;
             let (is, bytes) = (member.group.usage, limit);
-            self.journal.log_event(&Event::WouldLimit {
+            self.journal.log_event(&JournalEvent::WouldLimit {
                 cgroup,
                 usage_mib: is >> 8,
                 to_mib: bytes >> 8,
@@ -327,7 +327,7 @@ impl ReclaimKeeper {
                 member.group.limit = limit;
                 if before.is_none() {
                     member.near = now;
-                    self.journal.log_event(&Event::Limited {
+                    self.journal.log_event(&JournalEvent::Limited {
                         cgroup,
                         to_mib: limit >> 8,
                     });
@@ -337,7 +337,7 @@ impl ReclaimKeeper {
                 member.group.limit = UNLIMITED;
                 member.group.fixed = 1;
                 member.near = now;
-                self.journal.log_event(&Event::LimitLeft {
+                self.journal.log_event(&JournalEvent::LimitLeft {
                     cgroup,
                     limit: file,
                     value,
@@ -364,7 +364,8 @@ impl ReclaimKeeper {
     /// Says what is wrong, once.
     fn report_once(&mut self, why: &str) {
         if self.said.as_deref() != Some(why) {
-            self.journal.log_event(&Event::Reclaim { why: why.into() });
+            self.journal
+                .log_event(&JournalEvent::Reclaim { why: why.into() });
             self.said = Some(why.into());
         }
     }

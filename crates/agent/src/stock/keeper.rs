@@ -9,7 +9,7 @@ use super::status::StockStatus;
 use super::translate::{self, CgroupMemory, HostLimits};
 use crate::disk_queue;
 use crate::drain_rates::DrainRates;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::limits::Mode;
 use crate::requested_limits::RequestedLimits;
 use crate::requests::Requests;
@@ -63,7 +63,7 @@ pub struct StockKeeper {
     status: Arc<Mutex<StockStatus>>,
     watch: Option<CgroupWatch>,
     members: Vec<Member>,
-    seconds: DrainRates,
+    drain_rates: DrainRates,
     lift: Lift,
     scanned: Option<Instant>,
     /// Settings that were wanted in the last step.
@@ -96,7 +96,7 @@ impl StockKeeper {
             status,
             watch: CgroupWatch::new().ok(),
             members: Vec::new(),
-            seconds: DrainRates::default(),
+            drain_rates: DrainRates::default(),
             lift: Lift::default(),
             scanned: None,
             wanted: BTreeMap::new(),
@@ -293,7 +293,8 @@ impl StockKeeper {
         });
         self.requests
             .retain_cgroups(|inode| inodes.contains(&inode));
-        self.seconds.retain_cgroups(|inode| inodes.contains(&inode));
+        self.drain_rates
+            .retain_cgroups(|inode| inodes.contains(&inode));
         if refused {
             self.watch = None;
         }
@@ -319,7 +320,7 @@ impl StockKeeper {
             let mut ceiling = member.ceiling;
             if let Some(setting) = &member.seconds {
                 match self
-                    .seconds
+                    .drain_rates
                     .resolve_time(&member.place, Knob::DirtyBytes, setting, false)
                 {
                     Ok(setting) => ceiling = setting.value / PAGE,
@@ -412,19 +413,19 @@ impl StockKeeper {
             );
             if is_limit && self.rules.objectives.is_empty() {
                 self.journal
-                    .log_event(&Event::StockInBursts { at: at.clone() });
+                    .log_event(&JournalEvent::StockInBursts { at: at.clone() });
             }
             self.journal.log_event(&match change {
-                SettingChange::Set(from, to) => Event::StockSet {
+                SettingChange::Set(from, to) => JournalEvent::StockSet {
                     at,
                     setting,
                     from,
                     to,
                 },
-                SettingChange::Again(to) => Event::StockSetAgain { at, setting, to },
-                SettingChange::PutBack(to) => Event::StockPutBack { at, setting, to },
-                SettingChange::Left(value) => Event::StockLeft { at, setting, value },
-                SettingChange::Failed(why) => Event::Stock {
+                SettingChange::Again(to) => JournalEvent::StockSetAgain { at, setting, to },
+                SettingChange::PutBack(to) => JournalEvent::StockPutBack { at, setting, to },
+                SettingChange::Left(value) => JournalEvent::StockLeft { at, setting, value },
+                SettingChange::Failed(why) => JournalEvent::Stock {
                     why: format!("{at}: {setting}: {why}"),
                 },
             });
@@ -439,7 +440,7 @@ impl StockKeeper {
             let Some(from) = is_new.then(|| key.1.read(&key.0).ok()).flatten() else {
                 continue;
             };
-            self.journal.log_event(&Event::StockWouldSet {
+            self.journal.log_event(&JournalEvent::StockWouldSet {
                 at: self.display_path(&key.0),
                 setting: key.1.to_string(),
                 from,
@@ -459,7 +460,8 @@ impl StockKeeper {
     /// Says what is wrong, once.
     fn report_once(&mut self, why: &str) {
         if self.said.as_deref() != Some(why) {
-            self.journal.log_event(&Event::Stock { why: why.into() });
+            self.journal
+                .log_event(&JournalEvent::Stock { why: why.into() });
             self.said = Some(why.into());
         }
     }

@@ -22,7 +22,7 @@
 
 use crate::controller::Controller;
 use crate::family::Family;
-use crate::journal::{Event, Journal};
+use crate::journal::{Journal, JournalEvent};
 use crate::tier::damon;
 use crate::tier::engine::{Move, Way, choose_engine};
 use crate::tier::groups::{Groups, Reading};
@@ -167,7 +167,7 @@ impl TierBalancer {
     /// Tiers are off: nothing is to be done, or told.
     fn switch_off(&mut self) {
         if self.worker.take().is_some() {
-            self.journal.log_event(&Event::TiersOff);
+            self.journal.log_event(&JournalEvent::TiersOff);
         }
         if !self.told.tiers.is_empty() {
             self.told = BalancerStatus::default();
@@ -198,7 +198,7 @@ impl TierBalancer {
             .and_then(|chosen| Worker::start(chosen).map_err(|why| why.to_string()));
         match worker {
             Ok(worker) => {
-                self.journal.log_event(&Event::Engine {
+                self.journal.log_event(&JournalEvent::Engine {
                     engine: worker.name.into(),
                     why: worker.why.clone(),
                 });
@@ -230,7 +230,7 @@ impl TierBalancer {
             Err(why) => self.report_once(format!("cannot measure how hot pages are: {why}")),
         }
         if let Some(why) = done.broken {
-            self.journal.log_event(&Event::EngineFailed {
+            self.journal.log_event(&JournalEvent::EngineFailed {
                 engine: self.worker.as_ref().map_or("", |worker| worker.name).into(),
                 why: why.clone(),
             });
@@ -288,7 +288,8 @@ impl TierBalancer {
         self.totals.retain_present(readings);
         self.stuck.forget_gone();
         if let Some(why) = without_engine.as_ref().filter(|why| **why != self.told.why) {
-            self.journal.log_event(&Event::Tiers { why: why.clone() });
+            self.journal
+                .log_event(&JournalEvent::Tiers { why: why.clone() });
         }
         let worker = self.worker.as_ref();
         self.told = BalancerStatus {
@@ -340,7 +341,8 @@ impl TierBalancer {
     /// Says what is wrong, unless that was the last thing said.
     fn report_once(&mut self, why: String) {
         if self.said.as_ref() != Some(&why) {
-            self.journal.log_event(&Event::Tiers { why: why.clone() });
+            self.journal
+                .log_event(&JournalEvent::Tiers { why: why.clone() });
             self.said = Some(why);
         }
     }

@@ -41,7 +41,7 @@ mod scheme;
 mod search;
 mod sweep;
 
-use crate::tier::engine::{Engine, Heat, Move, Outcome, Watched, Way, change_places};
+use crate::tier::engine::{Engine, Heat, Move, MoveOutcome, Watched, Way, change_places};
 use crate::tier::host::{PAGE, Tier, TierHost};
 use admin::Admin;
 use owners::PageOwners;
@@ -121,7 +121,7 @@ impl Damon {
         &mut self,
         way: Way,
         moves: &[Move],
-        outcomes: &mut [Outcome],
+        outcomes: &mut [MoveOutcome],
         stop: &AtomicBool,
     ) -> Result<(), Fault> {
         let began = Instant::now();
@@ -341,8 +341,8 @@ impl Engine for Damon {
         "damon"
     }
 
-    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
-        let mut outcomes = vec![Outcome::default(); moves.len()];
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<MoveOutcome> {
+        let mut outcomes = vec![MoveOutcome::default(); moves.len()];
         // Down first: it makes the room.
         for way in [Way::Down, Way::Up] {
             let moves = match way {

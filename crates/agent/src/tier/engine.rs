@@ -88,7 +88,7 @@ impl Heat {
 
 /// Result of a [`Move`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct MoveOutcome {
     /// Pages that are where they should be.
     pub moved: u64,
     /// Pages that were passed over because several processes share them.
@@ -108,7 +108,7 @@ pub trait Engine: Send {
     fn name(&self) -> &'static str;
 
     /// Carries out a step, one outcome for each move.
-    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome>;
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<MoveOutcome>;
 
     /// Returns whether it can tell how hot pages are.
     fn tells_heat(&self) -> bool {
@@ -146,16 +146,16 @@ impl Engine for Pair {
         self.name
     }
 
-    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<MoveOutcome> {
         let is_down = |wanted: &&Move| wanted.way == Way::Down;
         let down: Vec<Move> = moves.iter().filter(is_down).cloned().collect();
         // Down first: it makes the room.
         let mut went = self.down.carry_out_moves(&down, stop).into_iter();
         let outcome = |wanted: &Move| match wanted.way {
             Way::Down => went.next().unwrap_or_default(),
-            Way::Up => Outcome::default(),
+            Way::Up => MoveOutcome::default(),
         };
-        let mut outcomes: Vec<Outcome> = moves.iter().map(outcome).collect();
+        let mut outcomes: Vec<MoveOutcome> = moves.iter().map(outcome).collect();
         let mut up = change_places(moves, &outcomes);
         up.retain(|wanted| wanted.way == Way::Up);
         let mut came = self.up.carry_out_moves(&up, stop).into_iter();
@@ -253,7 +253,7 @@ pub fn choose_engine(
 }
 
 /// The moves, but where pages change places no more going up than went down.
-pub fn change_places(moves: &[Move], outcomes: &[Outcome]) -> Vec<Move> {
+pub fn change_places(moves: &[Move], outcomes: &[MoveOutcome]) -> Vec<Move> {
     let ids = |nodes: &[Node]| -> Vec<u32> { nodes.iter().map(|node| node.id).collect() };
     let places = |one: &Move, other: &Move| ids(&one.from) == ids(&other.to);
     let went_down = |up: &Move| -> u64 {
@@ -317,9 +317,9 @@ mod tests {
             change("/c", Way::Up, true),
             change("/d", Way::Up, false),
         ];
-        let outcomes = [60, 120, 0, 0, 0, 0].map(|moved| Outcome {
+        let outcomes = [60, 120, 0, 0, 0, 0].map(|moved| MoveOutcome {
             moved,
-            ..Outcome::default()
+            ..MoveOutcome::default()
         });
         let pages = change_places(&moves, &outcomes).into_iter();
         let pages: Vec<u64> = pages.map(|wanted| wanted.pages).collect();

@@ -24,7 +24,7 @@
 
 mod excess;
 
-use crate::tier::engine::{Heat, Move, Outcome, Watched, Way};
+use crate::tier::engine::{Heat, Move, MoveOutcome, Watched, Way};
 use crate::tier::groups::Reading;
 use excess::TierSample;
 use policy::tier::{Group, HEAT_GUESSED, TIERS_MAX};
@@ -166,7 +166,7 @@ impl Heats {
     }
 
     /// Takes what became of a move.
-    pub fn note_outcome(&mut self, wanted: &Move, outcome: &Outcome) {
+    pub fn note_outcome(&mut self, wanted: &Move, outcome: &MoveOutcome) {
         let Some(entry) = self.0.get_mut(&wanted.directory) else {
             return;
         };

@@ -12,7 +12,7 @@
 //! others give in a second round.
 
 use crate::tier::address_space::{self, Area};
-use crate::tier::engine::{Engine, Move, Outcome, PATIENCE, Way, spread_pages};
+use crate::tier::engine::{Engine, Move, MoveOutcome, PATIENCE, Way, spread_pages};
 use crate::tier::host::TierHost;
 use crate::tier::sys;
 use knobs::PageSize;
@@ -48,7 +48,7 @@ struct PageSearch<'a> {
     stop: &'a AtomicBool,
     /// Pages that are there, but not for the call.
     hidden: u64,
-    outcome: Outcome,
+    outcome: MoveOutcome,
 }
 
 impl MovePages {
@@ -60,7 +60,7 @@ impl MovePages {
         }
     }
 
-    fn carry_out(&mut self, wanted: &Move, stop: &AtomicBool) -> Outcome {
+    fn carry_out(&mut self, wanted: &Move, stop: &AtomicBool) -> MoveOutcome {
         let host = self.host.clone();
         let page = PageSize::running();
         let to = spread_pages(&wanted.to, wanted.pages).into_iter();
@@ -74,7 +74,7 @@ impl MovePages {
             until: Instant::now() + PATIENCE,
             stop,
             hidden: 0,
-            outcome: Outcome::default(),
+            outcome: MoveOutcome::default(),
         };
         let pids = list_processes(&wanted.directory);
         let share = (pages / (pids.len() as u64).max(1)).max(SHARE);
@@ -245,9 +245,9 @@ fn explain_shortfall(hidden: u64, balancing: bool) -> String {
 }
 
 /// Results for pages of the kernel, in pages of 4 KiB as all else is.
-fn to_4kib_pages(outcome: Outcome) -> Outcome {
+fn to_4kib_pages(outcome: MoveOutcome) -> MoveOutcome {
     let page = PageSize::running();
-    Outcome {
+    MoveOutcome {
         moved: page.units(outcome.moved),
         failed: page.units(outcome.failed),
         shared: page.units(outcome.shared),
@@ -276,7 +276,7 @@ impl Engine for MovePages {
         "move_pages"
     }
 
-    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<MoveOutcome> {
         let outcomes = moves
             .iter()
             .map(|wanted| to_4kib_pages(self.carry_out(wanted, stop)))
@@ -305,7 +305,7 @@ mod tests {
             until: Instant::now() + PATIENCE,
             stop: &AtomicBool::new(false),
             hidden: 0,
-            outcome: Outcome::default(),
+            outcome: MoveOutcome::default(),
         };
         // Of a process that is not there: it is not asked for.
         assert_eq!(search.move_found(-1, &[4096]), Ok(()));

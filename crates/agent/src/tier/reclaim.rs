@@ -4,7 +4,7 @@
 //! the way, and with demotion on, host-wide, it also demotes for reasons of its own. So only a
 //! policy that names it gets it.
 
-use crate::tier::engine::{Engine, Move, Outcome};
+use crate::tier::engine::{Engine, Move, MoveOutcome};
 use crate::tier::groups::held_of;
 use crate::tier::host::{PAGE, TierHost};
 use std::fs::OpenOptions;
@@ -43,8 +43,8 @@ impl ReclaimEngine {
     /// The kernel does not tell how much it reclaimed when that was less than asked for, nor
     /// whether it demoted or dropped it, nor from which node: what counts is what the cgroup has
     /// left in the tier.
-    fn carry_out(&self, wanted: &Move) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn carry_out(&self, wanted: &Move) -> MoveOutcome {
+        let mut outcome = MoveOutcome::default();
         let held = || Some(held_of(&wanted.directory)?[wanted.tier]);
         let before = held();
         let asked = (self.ask)(&wanted.directory, wanted.pages);
@@ -74,9 +74,9 @@ impl Engine for ReclaimEngine {
         "reclaim"
     }
 
-    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
+    fn carry_out_moves(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<MoveOutcome> {
         let carry = |wanted| match stop.load(Ordering::Relaxed) {
-            true => Outcome::default(),
+            true => MoveOutcome::default(),
             false => self.carry_out(wanted),
         };
         moves.iter().map(carry).collect()

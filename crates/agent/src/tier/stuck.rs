@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Cgroups whose pages will not move, and how long they are left alone.
 
-use crate::tier::engine::{Move, Outcome, Way};
+use crate::tier::engine::{Move, MoveOutcome, Way};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(64);
 struct StuckEntry {
     steps: u32,
     until: Option<Instant>,
-    last: Outcome,
+    last: MoveOutcome,
 }
 
 /// Cgroups whose pages do not move.
@@ -32,7 +32,7 @@ fn move_key(wanted: &Move) -> (PathBuf, usize, Way) {
 
 impl Stuck {
     /// Takes what a step came to.
-    pub fn note_outcome(&mut self, wanted: &Move, outcome: &Outcome) {
+    pub fn note_outcome(&mut self, wanted: &Move, outcome: &MoveOutcome) {
         let enough = outcome.moved >= wanted.pages / 8 || outcome.searching;
         if enough && outcome.why.is_none() {
             self.0.remove(&move_key(wanted));
@@ -41,7 +41,7 @@ impl Stuck {
         let entry = self.0.entry(move_key(wanted)).or_insert(StuckEntry {
             steps: 0,
             until: None,
-            last: Outcome::default(),
+            last: MoveOutcome::default(),
         });
         entry.steps += 1;
         entry.last = outcome.clone();
@@ -60,7 +60,7 @@ impl Stuck {
     }
 
     /// The outcome of a cgroup's last step without success.
-    pub fn last_failure(&self, directory: &PathBuf) -> Option<&Outcome> {
+    pub fn last_failure(&self, directory: &PathBuf) -> Option<&MoveOutcome> {
         let mut all = self.0.iter().filter(|((at, _, _), _)| at == directory);
         all.next().map(|(_, entry)| &entry.last)
     }
@@ -88,9 +88,9 @@ mod tests {
             pages: 80,
             fit: false,
         };
-        let moved = |moved| Outcome {
+        let moved = |moved| MoveOutcome {
             moved,
-            ..Outcome::default()
+            ..MoveOutcome::default()
         };
         let mut stuck = Stuck::default();
         for _ in 0..2 {

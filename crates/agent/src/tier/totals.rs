@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was moved since the agent began.
 
-use crate::tier::engine::{Move, Outcome, Way};
+use crate::tier::engine::{Move, MoveOutcome, Way};
 use crate::tier::groups::Reading;
 use crate::tier::host::PAGE;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ pub struct Totals {
 
 impl Totals {
     /// Adds what a move came to.
-    pub fn add(&mut self, wanted: &Move, outcome: &Outcome) {
+    pub fn add(&mut self, wanted: &Move, outcome: &MoveOutcome) {
         let bytes = outcome.moved * PAGE;
         let one = self.cgroups.entry(wanted.cgroup.to_string()).or_default();
         match wanted.way {

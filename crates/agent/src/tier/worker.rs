@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The thread that moves pages, so that the agent goes on with everything else meanwhile.
 
-use crate::tier::engine::{Chosen, Engine, Heat, Move, Outcome, Watched};
+use crate::tier::engine::{Chosen, Engine, Heat, Move, MoveOutcome, Watched};
 use crate::tier::host::Tier;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,7 +25,7 @@ pub struct Orders {
 /// Results of a step.
 pub struct StepResults {
     /// One outcome for each move.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<MoveOutcome>,
     /// Heat of those it was wanted of, if the engine can tell.
     pub heat: Result<Vec<Heat>, String>,
     /// Why the engine cannot go on.

@@ -23,16 +23,16 @@ pub struct Covered {
 
 impl Covered {
     /// Takes the events since the last time, in any order.
-    pub fn note(&mut self, events: &[Event]) {
+    pub fn note_events(&mut self, events: &[Event]) {
         self.closed.clear();
         let mut spans: Vec<&Event> = events
             .iter()
-            .filter(|event| ends(&event.what).is_some())
+            .filter(|event| span_of_event(&event.what).is_some())
             .collect();
         // Each CPU has its own buffer.
         spans.sort_by_key(|event| event.ns);
         for event in spans {
-            let Some((span, is_end)) = ends(&event.what) else {
+            let Some((span, is_end)) = span_of_event(&event.what) else {
                 continue;
             };
             if !is_end {
@@ -45,7 +45,7 @@ impl Covered {
     }
 
     /// Returns whether the task was in a span then.
-    pub fn has(&self, task: u32, ns: u64) -> bool {
+    pub fn is_covered(&self, task: u32, ns: u64) -> bool {
         let open = self.open.range((task, Span::Pause)..=(task, Span::Journal));
         let mut open = open.map(|(_, began)| (*began, u64::MAX));
         let mut closed = self.closed.get(&task).into_iter().flatten().copied();
@@ -54,13 +54,13 @@ impl Covered {
     }
 
     /// Forgets tasks that are gone.
-    pub fn retain(&mut self, is_there: impl Fn(u32) -> bool) {
+    pub fn retain_tasks(&mut self, is_there: impl Fn(u32) -> bool) {
         self.open.retain(|(task, _), _| is_there(*task));
     }
 }
 
 /// The span that an event begins or, if so, ends.
-fn ends(what: &What) -> Option<(Span, bool)> {
+fn span_of_event(what: &What) -> Option<(Span, bool)> {
     Some(match what {
         What::Pause(pause) if pause.pause_ms > 0 => (Span::Pause, false),
         What::Pause(_) | What::Woke => (Span::Pause, true),
@@ -82,18 +82,19 @@ mod tests {
     fn a_look_inside_of_an_event_is_told_from_one_beside_it() {
         let event = |ns, task, what| Event { ns, task, what };
         let mut covered = Covered::default();
-        covered.note(&[
+        covered.note_events(&[
             event(30, 1, What::SyncEnded),
             event(10, 1, What::SyncBegan),
             event(20, 2, What::SyncBegan),
             event(25, 2, What::ReclaimBegan),
             event(26, 2, What::ReclaimEnded),
         ]);
-        let has = |covered: &Covered, task, times: [u64; 3]| times.map(|ns| covered.has(task, ns));
+        let has =
+            |covered: &Covered, task, times: [u64; 3]| times.map(|ns| covered.is_covered(task, ns));
         assert_eq!(has(&covered, 1, [9, 10, 31]), [false, true, false]);
         assert_eq!(has(&covered, 2, [19, 20, 99]), [false, true, true]);
         // What has not ended goes on, what has is forgotten.
-        covered.note(&[event(120, 2, What::SyncEnded)]);
+        covered.note_events(&[event(120, 2, What::SyncEnded)]);
         assert_eq!(has(&covered, 1, [10, 20, 30]), [false, false, false]);
         assert_eq!(has(&covered, 2, [99, 120, 121]), [true, true, false]);
     }

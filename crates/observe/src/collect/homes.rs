@@ -52,7 +52,7 @@ impl Homes {
     }
 
     /// Takes births and moves out of the events.
-    pub fn note(&mut self, events: &mut Vec<Event>) {
+    pub fn take_origins(&mut self, events: &mut Vec<Event>) {
         events.retain(|event| {
             let (task, from) = match event.what {
                 What::Forked(child) => (child, From::Task(event.task)),
@@ -74,7 +74,7 @@ impl Homes {
 
     /// Asks for a task's cgroup, if it is not known, or was not asked for of late; `now` in
     /// nanoseconds.
-    pub fn ask(&mut self, task: u32, now: u64) -> Option<String> {
+    pub fn find_home(&mut self, task: u32, now: u64) -> Option<String> {
         if let Some((at, home)) = self.known.get(&task) {
             if now.saturating_sub(*at) <= KNOWN_NS {
                 return home.clone();
@@ -93,7 +93,7 @@ impl Homes {
     }
 
     /// The cgroup that was found when it was asked for last.
-    pub fn known(&self, task: u32) -> Option<String> {
+    pub fn known_home(&self, task: u32) -> Option<String> {
         self.known.get(&task)?.1.clone()
     }
 
@@ -101,11 +101,11 @@ impl Homes {
         let mut task = task;
         for _ in 0..GENERATIONS {
             match *self.origins.get(&task)? {
-                From::Cgroup(inode) => return self.path(inode),
+                From::Cgroup(inode) => return self.cgroup_path(inode),
                 // The first process makes others in cgroups of their own.
                 From::Task(1) => return None,
                 From::Task(maker) => {
-                    let known = self.known(maker);
+                    let known = self.known_home(maker);
                     if let Some(home) = known.or_else(|| home_of(&self.root, maker)) {
                         return Some(home);
                     }
@@ -116,7 +116,7 @@ impl Homes {
         None
     }
 
-    fn path(&mut self, inode: u64) -> Option<String> {
+    fn cgroup_path(&mut self, inode: u64) -> Option<String> {
         if let Some(path) = self.paths.get(&inode) {
             return path.clone();
         }
@@ -153,14 +153,14 @@ mod tests {
             event(1, What::Moved(13, inode)),
             event(12, What::SyncBegan),
         ];
-        homes.note(&mut events);
+        homes.take_origins(&mut events);
         assert_eq!(events.len(), 1);
-        let mut ask = |task| homes.ask(task, 5);
+        let mut ask = |task| homes.find_home(task, 5);
         let at = |path: &str| Some(path.to_string());
         assert_eq!((ask(10), ask(11), ask(12)), (at("ci"), at("ci"), at("ci")));
         assert_eq!((ask(13), ask(14)), (at("ci/job"), None));
         // Its number is used again.
-        homes.note(&mut vec![event(1, What::Forked(12))]); // by the first process
-        assert_eq!(homes.ask(12, 6), None);
+        homes.take_origins(&mut vec![event(1, What::Forked(12))]); // by the first process
+        assert_eq!(homes.find_home(12, 6), None);
     }
 }

@@ -5,8 +5,8 @@ use super::covered::Covered;
 use super::homes::Homes;
 use super::tasks::{self, Asleep, Tasks};
 use super::tracefs::Tracefs;
-use crate::model::cgroup::{ROOT, subtract};
-use crate::model::host::{self as devices_of, Host};
+use crate::model::cgroup::{ROOT, subtract_totals};
+use crate::model::host::{self as devices_of, HostSettings};
 use crate::model::observation::Observation;
 use crate::model::target::Target;
 use crate::model::trace::Trace;
@@ -36,8 +36,8 @@ const MOST_DAEMONS: usize = 500;
 ///
 /// # Errors
 /// There is no such cgroup or process.
-pub fn find(text: &str) -> Result<Target> {
-    cgroup::mounted(Path::new("/"))?;
+pub fn find_target(text: &str) -> Result<Target> {
+    cgroup::mounted_directory(Path::new("/"))?;
     if let Ok(process) = text.parse() {
         let home = tasks::home_of(Path::new("/"), process)
             .with_context(|| match Path::new("/proc").join(text).exists() {
@@ -49,7 +49,7 @@ pub fn find(text: &str) -> Result<Target> {
             })?;
         return Ok(Target::Process(process, home));
     }
-    let below = below(text);
+    let below = path_below_root(text);
     let directory = Path::new(ROOT).join(&below);
     if below.split('/').any(|part| part == "..") || !directory.join("cgroup.procs").is_file() {
         bail!("there is no cgroup {below} below {ROOT}");
@@ -58,7 +58,7 @@ pub fn find(text: &str) -> Result<Target> {
     Ok(Target::Cgroup(tasks::domain_of(Path::new("/"), below)))
 }
 
-fn directory(target: &Target) -> PathBuf {
+fn target_directory(target: &Target) -> PathBuf {
     let below = match target {
         Target::Host => "",
         Target::Cgroup(path) | Target::Process(_, path) => path,
@@ -68,7 +68,7 @@ fn directory(target: &Target) -> PathBuf {
 
 /// A cgroup's path below the root, as cgroups are called everywhere else: `db` for
 /// `/sys/fs/cgroup//db/`, or `./db`.
-fn below(text: &str) -> String {
+fn path_below_root(text: &str) -> String {
     let path = Path::new(text);
     let path = path.strip_prefix(ROOT).unwrap_or(path);
     let parts = path.components().filter_map(|part| match part {
@@ -81,22 +81,22 @@ fn below(text: &str) -> String {
 
 /// Options of a look.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct LookOptions {
     /// Time to look.
     pub time: Duration,
     /// Bytes of the kernel's buffer for each CPU. What it has no room for is lost, and counted.
     pub buffer: u64,
 }
 
-impl Look {
+impl LookOptions {
     /// A thousand throttled writers fill it between two rounds: it is emptied when it is half full.
     pub const BUFFER: u64 = 1 << 20;
 
     /// Options for a look of this time, with the usual buffer.
-    pub fn lasting(time: Duration) -> Look {
-        Look {
+    pub fn for_time(time: Duration) -> LookOptions {
+        LookOptions {
             time,
-            buffer: Look::BUFFER,
+            buffer: LookOptions::BUFFER,
         }
     }
 }
@@ -106,15 +106,15 @@ impl Look {
 ///
 /// # Errors
 /// Events cannot be had, or the recording cannot be written.
-pub fn look(
+pub fn observe_target(
     target: &Target,
-    look: Look,
+    look: LookOptions,
     stop: &AtomicBool,
     mut recording: Option<&mut Recording>,
 ) -> Result<Observation> {
     let here = Path::new("/");
-    cgroup::mounted(here)?;
-    let mut tracing = Tracefs::waits(Path::new("/sys/kernel"), look.buffer)?;
+    cgroup::mounted_directory(here)?;
+    let mut tracing = Tracefs::start_waits(Path::new("/sys/kernel"), look.buffer)?;
     let mut trace = Trace::default();
     let mut blind = tracing
         .blind
@@ -129,15 +129,15 @@ pub fn look(
         Target::Host | Target::Cgroup(_) => None,
     };
     let time = look.time;
-    let before = (cgroup::all(here, Want::ALL), host::devices(here));
+    let before = (cgroup::read_all(here, Want::ALL), host::read_devices(here));
     let is_fuse = |kind: &String| kind.starts_with("fuse") || kind == "virtiofs";
     let has_fuse = before
         .1
         .iter()
         .any(|device| device.filesystem.as_ref().is_some_and(is_fuse));
-    let mut watched = Tasks::new(&directory(target), process, has_fuse);
-    let mut told = Told::new(here);
-    let scanned = host::vmscan(here);
+    let mut watched = Tasks::new(&target_directory(target), process, has_fuse);
+    let mut told = ToldSleeps::new(here);
+    let scanned = host::read_vmscan(here);
     let mut samples = Samples::default();
     let round = match recording {
         Some(_) => RECORDED_ROUND,
@@ -146,24 +146,24 @@ pub fn look(
     let start = Instant::now();
     let begin = now_ns();
     // Reading all for the first time took a while, in which tasks were paused, too.
-    tracing.poll(&mut trace)?;
-    told.note(&mut trace);
+    tracing.read_buffers(&mut trace)?;
+    told.note_events(&mut trace);
     trace.seen.extend(tracing.enabled.iter().cloned());
-    trace.begin(begin);
+    trace.cut_before(begin);
     told.noted = trace.events.len();
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        let asleep = watched.look();
-        samples.limits.push((now_ns(), host::limits(here)));
-        tracing.poll(&mut trace)?;
-        told.note(&mut trace);
-        told.divide(asleep);
+        let asleep = watched.look_at_next();
+        samples.limits.push((now_ns(), host::read_limits(here)));
+        tracing.read_buffers(&mut trace)?;
+        told.note_events(&mut trace);
+        told.divide_waits(asleep);
         if let Some(recording) = recording.as_deref_mut() {
-            samples.pressure.push((now_ns(), host::pressure(here)));
-            let born = watched.born().into_iter();
+            samples.pressure.push((now_ns(), host::read_pressure(here)));
+            let born = watched.take_born().into_iter();
             samples.progress.extend(born.filter(|(ns, _)| *ns > begin));
-            samples.progress.push((now_ns(), watched.progress()));
+            samples.progress.push((now_ns(), watched.next_progress()));
             samples.tasks.extend(watched.newly_found());
-            recording.round(&mut trace.events, &mut samples)?;
+            recording.write_round(&mut trace.events, &mut samples)?;
             told.noted = 0;
             if recording.is_full() {
                 blind.push("ended early: a longer recording could not be read".into());
@@ -176,24 +176,26 @@ pub fn look(
         // Between rounds a buffer that fills up is emptied, so that nothing is lost for want of
         // room.
         let next = (start.elapsed() + round).min(time);
-        while start.elapsed() < next && tracing.wait(next.saturating_sub(start.elapsed()))? {
-            tracing.poll(&mut trace)?;
+        while start.elapsed() < next
+            && tracing.wait_for_data(next.saturating_sub(start.elapsed()))?
+        {
+            tracing.read_buffers(&mut trace)?;
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    let end = (now_ns(), host::limits(here));
-    tracing.finish(&mut trace)?;
-    told.note(&mut trace);
-    trace.end(end);
+    let end = (now_ns(), host::read_limits(here));
+    tracing.finish_trace(&mut trace)?;
+    told.note_events(&mut trace);
+    trace.cut_after(end);
     if let Some(recording) = recording {
-        recording.round(&mut trace.events, &mut samples)?;
+        recording.write_round(&mut trace.events, &mut samples)?;
     }
-    let (mut cgroups, mut devices) = (cgroup::all(here, Want::ALL), host::devices(here));
-    subtract(&mut cgroups, &before.0);
-    devices_of::subtract(&mut devices, &before.1);
-    blind.extend(gone(here, target));
+    let (mut cgroups, mut devices) = (cgroup::read_all(here, Want::ALL), host::read_devices(here));
+    subtract_totals(&mut cgroups, &before.0);
+    devices_of::subtract_totals(&mut devices, &before.1);
+    blind.extend(describe_gone(here, target));
     let state = std::fs::read_to_string("/sys/kernel/weir/state").ok();
-    trace.names = watched.names();
+    trace.names = watched.task_names();
     let mut homes = watched.homes;
     // Of a process only its own tasks are.
     if process.is_none() {
@@ -203,7 +205,7 @@ pub fn look(
         waits.values().any(|waits| waits.contains_key(&Wait::Fuse))
     };
     let has_clients = fuse_waits(&told.waits);
-    let seen = Observation::of(trace);
+    let seen = Observation::from_trace(trace);
     let stalled: BTreeSet<u32> = seen.stalls.iter().map(|stall| stall.task).collect();
     let serving = stalled.into_iter().take(MOST_DAEMONS);
     let serving = serving.filter(|task| has_clients && tasks::serves_fuse(*task));
@@ -218,7 +220,7 @@ pub fn look(
         is_live: true,
         seconds,
         limits: samples.limits,
-        host: Some(Host::read(here)),
+        host: Some(HostSettings::read(here)),
         cgroups,
         devices,
         waits: told.waits,
@@ -227,7 +229,7 @@ pub fn look(
         names,
         homes,
         flushers: watched.flushers,
-        vmscan: Some(host::vmscan(here).since(scanned)),
+        vmscan: Some(host::read_vmscan(here).counts_since(scanned)),
         weir: state.map(|state| state.trim().to_string()),
         drain_seconds: host::drain_seconds(here),
         blind,
@@ -236,7 +238,7 @@ pub fn look(
 }
 
 /// Sleeps that events tell of, and the cgroups of their tasks.
-struct Told {
+struct ToldSleeps {
     homes: Homes,
     covered: Covered,
     /// Events that were taken note of.
@@ -246,9 +248,9 @@ struct Told {
     within: BTreeMap<String, Waits>,
 }
 
-impl Told {
-    fn new(root: &Path) -> Told {
-        Told {
+impl ToldSleeps {
+    fn new(root: &Path) -> ToldSleeps {
+        ToldSleeps {
             homes: Homes::new(root),
             covered: Covered::default(),
             noted: 0,
@@ -259,13 +261,13 @@ impl Told {
     }
 
     /// Takes note of new events, and asks for the cgroups of their tasks.
-    fn note(&mut self, trace: &mut Trace) {
+    fn note_events(&mut self, trace: &mut Trace) {
         let mut new = trace.events.split_off(self.noted.min(trace.events.len()));
-        self.homes.note(&mut new);
-        self.covered.note(&new);
+        self.homes.take_origins(&mut new);
+        self.covered.note_events(&new);
         let now = now_ns();
         for event in new.iter().filter(|event| event.task > 0) {
-            if let Some(home) = self.homes.ask(event.task, now) {
+            if let Some(home) = self.homes.find_home(event.task, now) {
                 self.asked.insert(event.task, home);
             }
         }
@@ -274,9 +276,9 @@ impl Told {
     }
 
     /// Divides looks by whether they fell inside of what events tell.
-    fn divide(&mut self, asleep: Vec<Asleep>) {
+    fn divide_waits(&mut self, asleep: Vec<Asleep>) {
         for found in asleep {
-            let waits = match self.covered.has(found.task, found.ns) {
+            let waits = match self.covered.is_covered(found.task, found.ns) {
                 true => &mut self.within,
                 false => &mut self.waits,
             };
@@ -284,12 +286,12 @@ impl Told {
             *waits.entry(found.wait).or_default() += found.seconds;
         }
         self.covered
-            .retain(|task| Path::new("/proc").join(task.to_string()).exists());
+            .retain_tasks(|task| Path::new("/proc").join(task.to_string()).exists());
     }
 }
 
 /// Says so if it is not there any more.
-fn gone(root: &Path, target: &Target) -> Option<String> {
+fn describe_gone(root: &Path, target: &Target) -> Option<String> {
     let top = root.join(ROOT.trim_start_matches('/'));
     match target {
         Target::Cgroup(path) if !top.join(path).is_dir() => Some(format!(
@@ -324,7 +326,7 @@ mod tests {
             ("/sys/fs/cgroup", ""),
             ("a/../db", "a/../db"),
         ] {
-            assert_eq!(below(typed), path, "{typed}");
+            assert_eq!(path_below_root(typed), path, "{typed}");
         }
     }
 
@@ -332,7 +334,7 @@ mod tests {
     fn who_is_gone_is_told() {
         let root = tempfile::tempdir().expect("made");
         std::fs::create_dir_all(root.path().join("sys/fs/cgroup/db")).expect("made");
-        let gone = |target| gone(root.path(), &target);
+        let gone = |target| describe_gone(root.path(), &target);
         assert_eq!(gone(Target::Host), None);
         assert_eq!(gone(Target::Cgroup("db".into())), None);
         let said = gone(Target::Cgroup("web".into())).expect("gone");

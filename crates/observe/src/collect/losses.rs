@@ -16,7 +16,7 @@
 use super::homes::Homes;
 use super::live::now_ns;
 use super::tracefs::Tracefs;
-use crate::model::cgroup::{self as cgroups_of, Cgroup, parent, path_up};
+use crate::model::cgroup::{self as cgroups_of, Cgroup, parent_path, path_up};
 use crate::model::event::{Event, Limits, What};
 use crate::model::host::{self as devices_of, Device, PAGE};
 use crate::model::observation::Observation;
@@ -98,7 +98,7 @@ struct Stalling {
 }
 
 impl Stalling {
-    fn of(events: &[Event]) -> Stalling {
+    fn from_events(events: &[Event]) -> Stalling {
         Stalling {
             tasks: events.iter().map(|event| event.task).collect(),
             reclaims: events
@@ -115,8 +115,8 @@ impl Losses {
     /// There is no cgroup v2, or events cannot be had.
     pub fn start() -> Result<Losses> {
         let root = PathBuf::from("/");
-        cgroup::mounted(&root)?;
-        let tracing = Tracefs::waits(Path::new("/sys/kernel"), BUFFER)?;
+        cgroup::mounted_directory(&root)?;
+        let tracing = Tracefs::start_waits(Path::new("/sys/kernel"), BUFFER)?;
         let now = now_ns();
         let mut losses = Losses {
             blind: tracing
@@ -138,7 +138,7 @@ impl Losses {
             spent: Duration::ZERO,
             apart: Duration::ZERO,
         };
-        losses.rest(now);
+        losses.begin_stretch(now);
         Ok(losses)
     }
 
@@ -147,10 +147,10 @@ impl Losses {
     ///
     /// # Errors
     /// The kernel's buffers cannot be read.
-    pub fn wait(&mut self) -> Result<Option<Observation>> {
-        self.tracing.wait(ROUND)?;
+    pub fn wait_for_stretch(&mut self) -> Result<Option<Observation>> {
+        self.tracing.wait_for_data(ROUND)?;
         let began = cpu_time();
-        let seen = self.round();
+        let seen = self.take_events();
         self.spent += cpu_time().saturating_sub(began);
         let now = now_ns();
         if seen.is_err() || now < self.due_ns {
@@ -159,29 +159,29 @@ impl Losses {
         if self.trace.events.is_empty() {
             // What they came to since then says nothing of the next stall.
             self.before.clear();
-            self.rest(now);
+            self.begin_stretch(now);
             return Ok(None);
         }
         let began = cpu_time();
-        let seen = self.stretch(now);
+        let seen = self.end_stretch(now);
         self.spent += cpu_time().saturating_sub(began);
-        self.rest(now);
+        self.begin_stretch(now);
         Ok(Some(seen))
     }
 
     /// Begins the next stretch.
-    fn rest(&mut self, now: u64) {
+    fn begin_stretch(&mut self, now: u64) {
         self.since_ns = now;
         let spent = mem::take(&mut self.spent).saturating_sub(mem::take(&mut self.apart));
         let stretch = (spent * DISTANCE).clamp(STRETCH, LONGEST);
         self.due_ns = now + u64::try_from(stretch.as_nanos()).unwrap_or(u64::MAX / 2);
     }
 
-    fn round(&mut self) -> Result<()> {
+    fn take_events(&mut self) -> Result<()> {
         let had = self.trace.events.len();
-        self.tracing.poll(&mut self.trace)?;
+        self.tracing.read_buffers(&mut self.trace)?;
         let mut new = self.trace.events.split_off(had);
-        self.homes.note(&mut new);
+        self.homes.take_origins(&mut new);
         self.trace.events.append(&mut new);
         if self.trace.events.len() == had {
             return Ok(());
@@ -190,15 +190,15 @@ impl Losses {
         self.trace.events.truncate(MOST_EVENTS);
         self.trace.lost += surplus as u64;
         let now = now_ns();
-        self.limits.push((now, host::limits(&self.root)));
+        self.limits.push((now, host::read_limits(&self.root)));
         self.ask_homes(had, now);
         // What they come to from here on is what counts, for those of whom nothing is known yet.
         if had == 0 && self.before.is_empty() {
             self.tracing.follow_module()?;
-            self.devices = host::devices(&self.root);
-            let stalling = Stalling::of(&self.trace.events);
+            self.devices = host::read_devices(&self.root);
+            let stalling = Stalling::from_events(&self.trace.events);
             let read = self.read(now, &stalling);
-            self.keep(read);
+            self.keep_counters(read);
         }
         Ok(())
     }
@@ -206,23 +206,23 @@ impl Losses {
     /// Asks for the cgroups of the tasks of which there are events since `from`.
     fn ask_homes(&mut self, from: usize, now: u64) {
         for event in &self.trace.events[from..] {
-            self.homes.ask(event.task, now);
+            self.homes.find_home(event.task, now);
         }
     }
 
-    fn stretch(&mut self, now: u64) -> Observation {
-        self.limits.push((now, host::limits(&self.root)));
-        let stalling = Stalling::of(&self.trace.events);
-        let trace = self.cut(now);
+    fn end_stretch(&mut self, now: u64) -> Observation {
+        self.limits.push((now, host::read_limits(&self.root)));
+        let stalling = Stalling::from_events(&self.trace.events);
+        let trace = self.cut_trace(now);
         // Taken now: what comes meanwhile counts in the next stretch.
-        let mut devices = host::devices(&self.root);
+        let mut devices = host::read_devices(&self.root);
         let before = mem::replace(&mut self.devices, devices.clone());
-        devices_of::subtract(&mut devices, &before);
+        devices_of::subtract_totals(&mut devices, &before);
         let state = std::fs::read_to_string(self.root.join("sys/kernel/weir/state")).ok();
         let mut cgroups = self.read(now, &stalling);
         let before: Vec<Cgroup> = mem::take(&mut self.before).into_values().collect();
-        self.keep(cgroups.clone());
-        cgroups_of::subtract(&mut cgroups, &before);
+        self.keep_counters(cgroups.clone());
+        cgroups_of::subtract_totals(&mut cgroups, &before);
         cgroups_of::note_growth(&mut cgroups, &before);
         forget_unknown(&mut cgroups, &before);
         let _ = self.tracing.follow_module();
@@ -233,27 +233,27 @@ impl Losses {
             cgroups,
             devices,
             weir: state.map(|state| state.trim().to_string()),
-            ..Observation::of(trace)
+            ..Observation::from_trace(trace)
         };
         let tasks: BTreeSet<u32> = seen.stalls.iter().map(|stall| stall.task).collect();
         seen.homes = tasks
             .into_iter()
-            .filter_map(|task| Some((task, self.homes.known(task)?)))
+            .filter_map(|task| Some((task, self.homes.known_home(task)?)))
             .collect();
         seen
     }
 
     /// The trace up to here; what has not ended begins the next one.
-    fn cut(&mut self, ns: u64) -> Trace {
+    fn cut_trace(&mut self, ns: u64) -> Trace {
         let mut trace = mem::take(&mut self.trace);
         trace.seen.extend(self.tracing.enabled.iter().cloned());
-        let missed = self.tracing.missed();
+        let missed = self.tracing.missed_wakeups();
         trace.lost += missed - mem::replace(&mut self.missed, missed).min(missed);
         let (_, now) = self.limits.last().copied().unwrap_or_default();
-        trace.end((ns, now));
+        trace.cut_after((ns, now));
         // Where records were lost an end may be among them: nothing goes on for ever.
         if trace.lost == 0 {
-            self.trace.events = stall::carried(&trace, ns);
+            self.trace.events = stall::carried_events(&trace, ns);
             let root = &self.root;
             self.trace
                 .events
@@ -265,7 +265,9 @@ impl Losses {
     /// Reads the cgroups that matter; all, if these do not explain what the host holds.
     fn read(&mut self, now: u64, stalling: &Stalling) -> Vec<Cgroup> {
         let homes = stalling.tasks.iter();
-        let homes: BTreeSet<String> = homes.filter_map(|task| self.homes.known(*task)).collect();
+        let homes: BTreeSet<String> = homes
+            .filter_map(|task| self.homes.known_home(*task))
+            .collect();
         let stalled: BTreeSet<String> = homes
             .iter()
             .flat_map(|home| path_up(home))
@@ -281,13 +283,13 @@ impl Losses {
             };
             (path.as_str(), want)
         });
-        let mut found = cgroup::some(&self.root, some);
+        let mut found = cgroup::read_some(&self.root, some);
         let can = self
             .all_ns
             .is_none_or(|(at, cost)| u128::from(now.saturating_sub(at)) > (cost * FAR).as_nanos());
         if can && (stalling.reclaims || !self.is_explained(&found)) {
             let began = cpu_time();
-            found = cgroup::all(&self.root, STALLED);
+            found = cgroup::read_all(&self.root, STALLED);
             let cost = cpu_time().saturating_sub(began);
             self.all_ns = Some((now, cost));
             self.apart += cost;
@@ -303,7 +305,7 @@ impl Losses {
         let all = limits.dirty + limits.writeback;
         let mut below: BTreeMap<&str, u64> = BTreeMap::new();
         for cgroup in found {
-            if let Some(above) = parent(&cgroup.path) {
+            if let Some(above) = parent_path(&cgroup.path) {
                 *below.entry(above).or_default() += cgroup.current;
             }
         }
@@ -345,7 +347,7 @@ impl Losses {
             .map(|cgroup| (cgroup.path.as_str(), cgroup.current))
             .collect();
         let fills = |cgroup: &Cgroup| {
-            let above = parent(&cgroup.path).and_then(|above| limited.get(above));
+            let above = parent_path(&cgroup.path).and_then(|above| limited.get(above));
             above.is_some_and(|used| cgroup.current >= used / FILLS)
         };
         let holds = |cgroup: &&Cgroup| {
@@ -367,7 +369,7 @@ impl Losses {
         self.known.extend(above);
     }
 
-    fn keep(&mut self, read: Vec<Cgroup>) {
+    fn keep_counters(&mut self, read: Vec<Cgroup>) {
         self.before = read
             .into_iter()
             .map(|cgroup| (cgroup.inode, cgroup))

@@ -32,30 +32,30 @@ const MINOR_BITS: u32 = 20;
 /// Looks at every read of a disk, until it is dropped.
 pub struct Reads {
     tracing: Tracefs,
-    spans: Spans,
+    spans: ReadSpans,
     homes: Homes,
     ended: Vec<Timed>,
 }
 
 /// Reads under way, by disk and first sector: who queued it, and when.
 #[derive(Default)]
-struct Spans {
+struct ReadSpans {
     root: PathBuf,
     under_way: BTreeMap<(u32, u64), (u32, u64)>,
     /// Disks of devices.
     disks: HashMap<u32, u32>,
 }
 
-impl Spans {
+impl ReadSpans {
     /// Takes events; returns the reads that they end: task, beginning, end.
-    fn ended(&mut self, mut events: Vec<Event>) -> Vec<(u32, u64, u64)> {
+    fn end_spans(&mut self, mut events: Vec<Event>) -> Vec<(u32, u64, u64)> {
         // Each CPU has its own buffer.
         events.sort_by_key(|event| event.ns);
         let mut ended = Vec::new();
         for Event { ns, task, what } in events {
             match what {
                 What::ReadQueued(device, sector) => {
-                    let disk = self.disk(device);
+                    let disk = self.disk_of(device);
                     self.under_way.insert((disk, sector), (task, ns));
                 }
                 What::ReadCompleted(disk, sector, sectors) => {
@@ -74,20 +74,20 @@ impl Spans {
     }
 
     /// The disk that a partition is on; another device itself.
-    fn disk(&mut self, device: u32) -> u32 {
+    fn disk_of(&mut self, device: u32) -> u32 {
         if let Some(disk) = self.disks.get(&device) {
             return *disk;
         }
-        let link = self.directory(device);
+        let link = self.sysfs_directory(device);
         let is_part = link.join("partition").exists();
         let above = is_part.then(|| fs::canonicalize(&link).ok()).flatten();
         let text = above.and_then(|at| fs::read_to_string(at.parent()?.join("dev")).ok());
-        let disk = text.and_then(|text| number(&text)).unwrap_or(device);
+        let disk = text.and_then(|text| parse_device(&text)).unwrap_or(device);
         self.disks.insert(device, disk);
         disk
     }
 
-    fn directory(&self, device: u32) -> PathBuf {
+    fn sysfs_directory(&self, device: u32) -> PathBuf {
         let minor = device & ((1 << MINOR_BITS) - 1);
         let name = format!("sys/dev/block/{}:{minor}", device >> MINOR_BITS);
         self.root.join(name)
@@ -99,7 +99,7 @@ impl Spans {
         let disks: Vec<u32> = self.under_way.keys().map(|(disk, _)| *disk).collect();
         let mut idle: BTreeMap<u32, bool> = BTreeMap::new();
         for disk in disks {
-            let directory = self.directory(disk);
+            let directory = self.sysfs_directory(disk);
             idle.entry(disk).or_insert_with(|| is_idle(&directory));
         }
         self.under_way
@@ -114,7 +114,7 @@ fn is_idle(directory: &Path) -> bool {
 }
 
 /// A device of `8:16`, as in the kernel.
-fn number(text: &str) -> Option<u32> {
+fn parse_device(text: &str) -> Option<u32> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse::<u32>().ok()? << MINOR_BITS) | minor.parse::<u32>().ok()?)
 }
@@ -126,10 +126,10 @@ impl Reads {
     /// Events cannot be had: there is no tracefs, no permission, or no such event.
     pub fn start() -> Result<Reads> {
         Ok(Reads {
-            tracing: Tracefs::reads(Path::new("/sys/kernel"), BUFFER)?,
-            spans: Spans {
+            tracing: Tracefs::start_reads(Path::new("/sys/kernel"), BUFFER)?,
+            spans: ReadSpans {
                 root: "/".into(),
-                ..Spans::default()
+                ..ReadSpans::default()
             },
             homes: Homes::new(Path::new("/")),
             ended: Vec::new(),
@@ -145,18 +145,18 @@ impl Reads {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn look(&mut self) -> Result<()> {
+    pub fn take_events(&mut self) -> Result<()> {
         let mut trace = Trace::default();
-        self.tracing.poll(&mut trace)?;
-        self.homes.note(&mut trace.events);
-        let ended = self.spans.ended(trace.events);
+        self.tracing.read_buffers(&mut trace)?;
+        self.homes.take_origins(&mut trace.events);
+        let ended = self.spans.end_spans(trace.events);
         if trace.lost > 0 {
             self.spans.under_way.clear();
         }
         let room = MOST.saturating_sub(self.ended.len());
         for (task, began, end) in ended.into_iter().take(room) {
             self.ended
-                .extend(Timed::of(&mut self.homes, task, began, end));
+                .extend(Timed::of_task(&mut self.homes, task, began, end));
         }
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Reads {
     /// # Errors
     /// The kernel's buffers cannot be read.
     pub fn take_ended(&mut self) -> Result<Vec<Timed>> {
-        self.look()?;
+        self.take_events()?;
         Ok(std::mem::take(&mut self.ended))
     }
 
@@ -177,7 +177,7 @@ impl Reads {
         let homes = &mut self.homes;
         let spans = self.spans.under_way.values();
         spans
-            .filter_map(|(task, began)| Timed::of(homes, *task, *began, now))
+            .filter_map(|(task, began)| Timed::of_task(homes, *task, *began, now))
             .collect()
     }
 }
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn a_read_ends_with_the_request_that_it_became_part_of() {
-        let mut spans = Spans::default();
-        let ended = spans.ended(vec![
+        let mut spans = ReadSpans::default();
+        let ended = spans.end_spans(vec![
             event(40, 0, What::ReadCompleted(SDA, 100, 16)),
             event(10, 1, What::ReadQueued(SDA, 100)),
             event(20, 2, What::ReadQueued(SDA, 108)),
@@ -204,7 +204,7 @@ mod tests {
             event(30, 4, What::ReadQueued(SDA + 16, 104)),
         ]);
         assert_eq!(ended, [(1, 10, 40), (2, 20, 40)]);
-        let last = spans.ended(vec![event(90, 0, What::ReadCompleted(SDA, 116, 8))]);
+        let last = spans.end_spans(vec![event(90, 0, What::ReadCompleted(SDA, 116, 8))]);
         assert_eq!(last, [(3, 25, 90)]);
         assert_eq!(spans.under_way.len(), 1, "another disk's");
     }
@@ -221,16 +221,16 @@ mod tests {
             let at = sys.join("devices").join(at);
             std::os::unix::fs::symlink(at, sys.join("dev/block").join(name)).expect("made");
         }
-        let mut spans = Spans {
+        let mut spans = ReadSpans {
             root: root.path().into(),
-            ..Spans::default()
+            ..ReadSpans::default()
         };
-        assert_eq!((spans.disk(SDA + 1), spans.disk(SDA)), (SDA, SDA));
-        assert_eq!(spans.disk(SDA + 2), SDA + 2, "unknown");
+        assert_eq!((spans.disk_of(SDA + 1), spans.disk_of(SDA)), (SDA, SDA));
+        assert_eq!(spans.disk_of(SDA + 2), SDA + 2, "unknown");
         // One that hands its reads on has none in flight, and none of them ever ends.
         let inflight = |text: &str| fs::write(sys.join("devices/sda/inflight"), text);
         inflight("       0        3\n").expect("written");
-        spans.ended(vec![
+        spans.end_spans(vec![
             event(1, 1, What::ReadQueued(SDA + 1, 8)),
             event(2, 1, What::ReadQueued(SDA + 2, 8)),
         ]);

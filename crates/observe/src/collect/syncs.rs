@@ -32,17 +32,17 @@ pub struct Timed {
 /// Looks at every fsync, until it is dropped.
 pub struct Syncs {
     tracing: Tracefs,
-    spans: Spans,
+    spans: SyncSpans,
     homes: Homes,
 }
 
 /// Calls of fsync under way, by task.
 #[derive(Default)]
-struct Spans(HashMap<u32, u64>);
+struct SyncSpans(HashMap<u32, u64>);
 
-impl Spans {
+impl SyncSpans {
     /// Takes events; returns the calls that they end: task, beginning, end.
-    fn ended(&mut self, mut events: Vec<Event>) -> Vec<(u32, u64, u64)> {
+    fn end_spans(&mut self, mut events: Vec<Event>) -> Vec<(u32, u64, u64)> {
         // Each CPU has its own buffer.
         events.sort_by_key(|event| event.ns);
         let mut ended = Vec::new();
@@ -70,8 +70,8 @@ impl Syncs {
     /// there are, and an fsync of our own is not seen.
     pub fn start() -> Result<Syncs> {
         let mut syncs = Syncs {
-            tracing: Tracefs::syncs(Path::new("/sys/kernel"), BUFFER)?,
-            spans: Spans::default(),
+            tracing: Tracefs::start_syncs(Path::new("/sys/kernel"), BUFFER)?,
+            spans: SyncSpans::default(),
             homes: Homes::new(Path::new("/")),
         };
         ensure!(
@@ -87,9 +87,9 @@ impl Syncs {
         let nothing = File::open("/dev/null").context("cannot open /dev/null")?;
         let _ = nothing.sync_all();
         let mut trace = Trace::default();
-        self.tracing.poll(&mut trace)?;
+        self.tracing.read_buffers(&mut trace)?;
         let own = u32::try_from(nix::unistd::gettid().as_raw())?;
-        let ended = self.spans.ended(trace.events);
+        let ended = self.spans.end_spans(trace.events);
         Ok(ended.iter().any(|(task, _, _)| *task == own))
     }
 
@@ -99,12 +99,12 @@ impl Syncs {
     /// The kernel's buffers cannot be read.
     pub fn take_ended(&mut self) -> Result<Vec<Timed>> {
         let mut trace = Trace::default();
-        self.tracing.poll(&mut trace)?;
-        self.homes.note(&mut trace.events);
-        let ended = self.spans.ended(trace.events).into_iter();
+        self.tracing.read_buffers(&mut trace)?;
+        self.homes.take_origins(&mut trace.events);
+        let ended = self.spans.end_spans(trace.events).into_iter();
         let homes = &mut self.homes;
         Ok(ended
-            .filter_map(|(task, began, end)| Timed::of(homes, task, began, end))
+            .filter_map(|(task, began, end)| Timed::of_task(homes, task, began, end))
             .collect())
     }
 
@@ -116,7 +116,7 @@ impl Syncs {
         self.spans.0.retain(|task, began| {
             let is_there = Path::new("/proc").join(task.to_string()).exists();
             if is_there {
-                found.extend(Timed::of(homes, *task, *began, now));
+                found.extend(Timed::of_task(homes, *task, *began, now));
             }
             is_there
         });
@@ -126,8 +126,8 @@ impl Syncs {
 
 impl Timed {
     /// A call or read of a task; none if its cgroup is not known.
-    pub(super) fn of(homes: &mut Homes, task: u32, began: u64, end: u64) -> Option<Timed> {
-        let home = homes.ask(task, now_ns())?;
+    pub(super) fn of_task(homes: &mut Homes, task: u32, began: u64, end: u64) -> Option<Timed> {
+        let home = homes.find_home(task, now_ns())?;
         Some(Timed {
             cgroup: format!("/{home}"),
             began_ns: began,
@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn spans_are_put_together_over_cpus_and_calls() {
         let event = |ns, task, what| Event { ns, task, what };
-        let mut spans = Spans::default();
-        let ended = spans.ended(vec![
+        let mut spans = SyncSpans::default();
+        let ended = spans.end_spans(vec![
             event(30, 1, What::SyncEnded),
             event(50, 2, What::SyncBegan),
             event(10, 1, What::SyncBegan),
@@ -152,7 +152,7 @@ mod tests {
         ]);
         assert_eq!(ended, [(1, 10, 30)]);
         assert_eq!(
-            spans.ended(vec![event(90, 2, What::SyncEnded)]),
+            spans.end_spans(vec![event(90, 2, What::SyncEnded)]),
             [(2, 50, 90)]
         );
         assert!(spans.0.is_empty());

@@ -9,7 +9,7 @@
 use super::live::now_ns;
 use crate::model::cgroup::ROOT;
 use crate::model::observation::{Flushers, Progress};
-use crate::model::wait::{Wait, classify};
+use crate::model::wait::{Wait, classify_wait};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
@@ -26,22 +26,22 @@ const LIST_EVERY: Duration = Duration::from_secs(1);
 
 /// A task in the root cgroup.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TaskKind {
     Program,
     /// The kernel's, not bound to a CPU: its name says whose work it does, flushers' for one.
     Worker,
     Kernel,
 }
 
-impl Kind {
-    fn of(task: u32) -> Kind {
+impl TaskKind {
+    fn of_task(task: u32) -> TaskKind {
         let line = fs::read_to_string(format!("/proc/{task}/cmdline"));
         if !line.is_ok_and(|line| line.is_empty()) {
-            Kind::Program
+            TaskKind::Program
         } else if name(task).is_some_and(|name| name.starts_with("kworker/u")) {
-            Kind::Worker
+            TaskKind::Worker
         } else {
-            Kind::Kernel
+            TaskKind::Kernel
         }
     }
 }
@@ -70,7 +70,7 @@ pub struct Tasks {
     born: Vec<(u64, Progress)>,
     listed: Option<Instant>,
     last: Option<Instant>,
-    in_root: BTreeMap<u32, Kind>,
+    in_root: BTreeMap<u32, TaskKind>,
     workers: Vec<u32>,
     has_fuse: bool,
     /// Cgroups of which it is known whose memory their tasks use.
@@ -107,7 +107,7 @@ impl Tasks {
     }
 
     /// Names of tasks as of when they were last listed.
-    pub fn names(&self) -> BTreeMap<u32, String> {
+    pub fn task_names(&self) -> BTreeMap<u32, String> {
         self.names.clone()
     }
 
@@ -117,10 +117,10 @@ impl Tasks {
     }
 
     /// Looks once at the next tasks in turn; what those that sleep wait for.
-    pub fn look(&mut self) -> Vec<Asleep> {
+    pub fn look_at_next(&mut self) -> Vec<Asleep> {
         let mut found = Vec::new();
         if self.listed.is_none_or(|at| at.elapsed() >= LIST_EVERY) {
-            self.list();
+            self.list_tasks();
             self.listed = Some(Instant::now());
         }
         let now = Instant::now();
@@ -143,7 +143,7 @@ impl Tasks {
         }
         for worker in &self.workers {
             self.flushers.looks += 1;
-            match state(*worker) {
+            match state_letter(*worker) {
                 Some('R') => self.flushers.ran += 1,
                 Some('D') => match waits_for(*worker, false) {
                     Some(Wait::Journal) => self.flushers.in_journal += 1,
@@ -159,56 +159,56 @@ impl Tasks {
 
     /// Takes the times at which tasks began that are new since this was last asked, and that they
     /// had dirtied nothing then.
-    pub fn born(&mut self) -> Vec<(u64, Progress)> {
+    pub fn take_born(&mut self) -> Vec<(u64, Progress)> {
         std::mem::take(&mut self.born)
     }
 
     /// Bytes that some of the tasks have dirtied, the next ones in turn.
-    pub fn progress(&mut self) -> Progress {
+    pub fn next_progress(&mut self) -> Progress {
         let mut found = Progress::new();
         for _ in 0..self.tasks.len().min(MEASURED) {
             self.measured = (self.measured + 1) % self.tasks.len();
             let task = self.tasks[self.measured];
-            found.extend(dirtied(task).map(|bytes| (task, bytes)));
+            found.extend(bytes_dirtied(task).map(|bytes| (task, bytes)));
         }
         found
     }
 
-    fn list(&mut self) {
+    fn list_tasks(&mut self) {
         // All of the kernel's threads are there. Who they are does not change.
-        let in_root = threads(Path::new(ROOT)).into_iter().map(|task| {
+        let in_root = list_threads(Path::new(ROOT)).into_iter().map(|task| {
             let kind = self.in_root.get(&task).copied();
-            (task, kind.unwrap_or_else(|| Kind::of(task)))
+            (task, kind.unwrap_or_else(|| TaskKind::of_task(task)))
         });
         self.in_root = in_root.collect();
         self.tasks.clear();
         match self.only {
             Some(process) => {
                 let home = home_of(Path::new("/"), process).unwrap_or_default();
-                for task in ids(&PathBuf::from(format!("/proc/{process}/task"))) {
-                    self.found(task, &home);
+                for task in numbered_entries(&PathBuf::from(format!("/proc/{process}/task"))) {
+                    self.note_task(task, &home);
                 }
             }
             None => self.list_below(&self.cgroup.clone()),
         }
         let workers = self.in_root.iter().filter(|(task, kind)| {
-            **kind == Kind::Worker && name(**task).is_some_and(|name| name.contains("flush-"))
+            **kind == TaskKind::Worker && name(**task).is_some_and(|name| name.contains("flush-"))
         });
         self.workers = workers.map(|(task, _)| *task).collect();
     }
 
     fn list_below(&mut self, directory: &Path) {
-        let path = relative(directory);
-        for task in threads(directory) {
+        let path = path_below_root(directory);
+        for task in list_threads(directory) {
             // Kernel threads have no owner.
             let kind = self.in_root.get(&task).filter(|_| path.is_empty());
-            if kind.is_none_or(|kind| *kind == Kind::Program) {
+            if kind.is_none_or(|kind| *kind == TaskKind::Program) {
                 let domains = &mut self.domains;
                 let domain = domains
                     .entry(path.clone())
                     .or_insert_with(|| domain_of(Path::new("/"), path.clone()));
                 let domain = domain.clone();
-                self.found(task, &domain);
+                self.note_task(task, &domain);
             }
         }
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -218,7 +218,7 @@ impl Tasks {
         }
     }
 
-    fn found(&mut self, task: u32, home: &str) {
+    fn note_task(&mut self, task: u32, home: &str) {
         self.tasks.push(task);
         if self.homes.get(&task).is_none_or(|known| known != home) {
             self.homes.insert(task, home.into());
@@ -227,14 +227,14 @@ impl Tasks {
             let name = name(task).unwrap_or_default();
             self.new.insert(task, (name.clone(), home.into()));
             unknown.insert(name);
-            let begin = began(task).map(|ns| (ns, Progress::from([(task, 0)])));
+            let begin = start_time(task).map(|ns| (ns, Progress::from([(task, 0)])));
             self.born.extend(begin);
         }
     }
 }
 
 /// Threads in a cgroup, not below it.
-fn threads(directory: &Path) -> Vec<u32> {
+fn list_threads(directory: &Path) -> Vec<u32> {
     let text = fs::read_to_string(directory.join("cgroup.threads")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
@@ -246,7 +246,7 @@ pub fn name(task: u32) -> Option<String> {
 }
 
 /// A cgroup directory's path below the root's.
-pub fn relative(directory: &Path) -> String {
+pub fn path_below_root(directory: &Path) -> String {
     let path = directory.strip_prefix(ROOT).unwrap_or(directory);
     path.to_string_lossy().into_owned()
 }
@@ -258,10 +258,10 @@ pub fn home_of(root: &Path, task: u32) -> Option<String> {
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
     static NAMESPACE: OnceLock<String> = OnceLock::new();
     let namespace = match root == Path::new("/") {
-        true => NAMESPACE.get_or_init(namespace),
+        true => NAMESPACE.get_or_init(namespace_root),
         false => "",
     };
-    Some(domain_of(root, below(namespace, path)?))
+    Some(domain_of(root, resolve_in_namespace(namespace, path)?))
 }
 
 /// The cgroup that has the memory of a threaded one: the first above that is not threaded. Events and
@@ -274,13 +274,15 @@ pub fn domain_of(root: &Path, path: String) -> String {
         if !kind.is_ok_and(|kind| kind.trim() == "threaded") {
             return domain;
         }
-        domain = crate::model::cgroup::parent(&domain).unwrap_or("").into();
+        domain = crate::model::cgroup::parent_path(&domain)
+            .unwrap_or("")
+            .into();
     }
 }
 
 /// A path as a cgroup namespace with this root shows it, from the root of all: `../db` in
 /// `machine/x` is `machine/db`.
-fn below(namespace: &str, path: &str) -> Option<String> {
+fn resolve_in_namespace(namespace: &str, path: &str) -> Option<String> {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let mut parts: Vec<&str> = namespace
         .split('/')
@@ -299,7 +301,7 @@ fn below(namespace: &str, path: &str) -> Option<String> {
 
 /// The root of this process's cgroup namespace, below where cgroups are mounted: not the empty path
 /// if the machine's are mounted in a namespace. It shows in where this process is.
-fn namespace() -> String {
+fn namespace_root() -> String {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let shown = own.lines().find_map(|line| line.strip_prefix("0::/"));
     let Some(shown) = shown.filter(|shown| !shown.starts_with("..")) else {
@@ -316,7 +318,7 @@ fn namespace() -> String {
     }
     let mut left = vec![PathBuf::from(ROOT)];
     while let Some(directory) = left.pop() {
-        let path = relative(&directory);
+        let path = path_below_root(&directory);
         if is_in(&path) {
             let above = path.strip_suffix(shown).unwrap_or("");
             return above.trim_end_matches('/').into();
@@ -330,7 +332,7 @@ fn namespace() -> String {
     String::new()
 }
 
-fn ids(directory: &Path) -> Vec<u32> {
+fn numbered_entries(directory: &Path) -> Vec<u32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -339,13 +341,13 @@ fn ids(directory: &Path) -> Vec<u32> {
 
 /// A file of a task (a thread): those directly below `/proc/TASK` are its process's, and the kernel
 /// goes through all threads to sum them up, through a thousand for each of a thousand.
-fn own(task: u32, file: &str) -> Option<String> {
+fn read_thread_file(task: u32, file: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/{task}/task/{task}/{file}")).ok()
 }
 
 /// Bytes of page cache that a task (a thread, not its process) has dirtied so far.
-fn dirtied(task: u32) -> Option<u64> {
-    let text = own(task, "io")?;
+fn bytes_dirtied(task: u32) -> Option<u64> {
+    let text = read_thread_file(task, "io")?;
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("write_bytes: "))?;
@@ -354,31 +356,34 @@ fn dirtied(task: u32) -> Option<u64> {
 
 /// The time at which a task began, by the monotonic clock, in nanoseconds, to the hundredth of a
 /// second.
-fn began(task: u32) -> Option<u64> {
-    let stat = own(task, "stat")?;
+fn start_time(task: u32) -> Option<u64> {
+    let stat = read_thread_file(task, "stat")?;
     // proc(5): field 22, in ticks of 1/100 s; the name before the parenthesis is the second.
     let ticks: u64 = stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()?;
     Some(ticks * 10_000_000)
 }
 
 /// The state letter of a task.
-fn state(task: u32) -> Option<char> {
-    let stat = own(task, "stat")?;
+fn state_letter(task: u32) -> Option<char> {
+    let stat = read_thread_file(task, "stat")?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// The wait of a task that sleeps uninterruptibly, or that waits for a FUSE filesystem's daemon.
 fn waits_for(task: u32, has_fuse: bool) -> Option<Wait> {
-    let state = state(task)?;
+    let state = state_letter(task)?;
     if state != 'D' && !(has_fuse && state == 'S') {
         return None;
     }
     // A task that is gone or awake by now waits for nothing.
-    let wchan = own(task, "wchan").filter(|wchan| wchan != "0")?;
+    let wchan = read_thread_file(task, "wchan").filter(|wchan| wchan != "0")?;
     if state == 'S' {
-        return Some(classify(&wchan, "")).filter(|wait| *wait == Wait::Fuse);
+        return Some(classify_wait(&wchan, "")).filter(|wait| *wait == Wait::Fuse);
     }
-    Some(classify(&wchan, &own(task, "syscall").unwrap_or_default()))
+    Some(classify_wait(
+        &wchan,
+        &read_thread_file(task, "syscall").unwrap_or_default(),
+    ))
 }
 
 /// Returns whether a task serves a FUSE filesystem: it has the kernel's end of one open.
@@ -425,7 +430,7 @@ mod tests {
             ("", "a/z (deleted)", Some("a/z")),
         ] {
             assert_eq!(
-                below(namespace, path).as_deref(),
+                resolve_in_namespace(namespace, path).as_deref(),
                 wanted,
                 "{path} in {namespace}"
             );

@@ -94,7 +94,7 @@ impl Tracefs {
     /// # Errors
     /// There is no tracefs, no permission, or no such event.
     pub fn start(kernel: &Path, buffer: u64) -> Result<Tracefs> {
-        let mut tracing = Tracefs::make(kernel, "")?;
+        let mut tracing = Tracefs::make_instance(kernel, "")?;
         tracing.set_up(buffer)?;
         tracing.write("tracing_on", "1")?;
         Ok(tracing)
@@ -106,23 +106,23 @@ impl Tracefs {
     ///
     /// # Errors
     /// As for [`Tracefs::start`].
-    pub fn waits(kernel: &Path, buffer: u64) -> Result<Tracefs> {
-        let mut tracing = Tracefs::make(kernel, "w")?;
+    pub fn start_waits(kernel: &Path, buffer: u64) -> Result<Tracefs> {
+        let mut tracing = Tracefs::make_instance(kernel, "w")?;
         tracing.set_up(buffer)?;
         let syncing = [&SYNCING[..], &FLUSHING].concat();
         let placed = tracing
-            .probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &syncing)
-            .and_then(|()| tracing.probe("p", SYNC_BEGAN, &syncing));
+            .place_probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &syncing)
+            .and_then(|()| tracing.place_probe("p", SYNC_BEGAN, &syncing));
         match placed {
             Ok(()) => EXT4_SYNCS
                 .iter()
-                .try_for_each(|event| tracing.disable(event))?,
+                .try_for_each(|event| tracing.disable_event(event))?,
             Err(why) => tracing.blind_to_syncs = Some(format!("{why:#}")),
         }
         // Without ext4, or with these inlined, there is nothing to wait in.
         let _ = tracing
-            .probe(&format!("r{SLEEPERS}"), JOURNAL_ENDED, &JOURNAL)
-            .and_then(|()| tracing.probe("p", JOURNAL_BEGAN, &JOURNAL));
+            .place_probe(&format!("r{SLEEPERS}"), JOURNAL_ENDED, &JOURNAL)
+            .and_then(|()| tracing.place_probe("p", JOURNAL_BEGAN, &JOURNAL));
         tracing.write("tracing_on", "1")?;
         Ok(tracing)
     }
@@ -134,13 +134,13 @@ impl Tracefs {
     pub fn follow_module(&mut self) -> Result<()> {
         let state = self.instance.join(format!("events/{DECIDED}/enable"));
         if fs::read_to_string(state).is_ok_and(|state| state.trim() == "0") {
-            self.enable(DECIDED)?;
+            self.enable_event(DECIDED)?;
         }
         Ok(())
     }
 
-    fn disable(&mut self, event: &str) -> Result<()> {
-        if !self.has(event) {
+    fn disable_event(&mut self, event: &str) -> Result<()> {
+        if !self.has_event(event) {
             return Ok(());
         }
         let name = event.rsplit('/').next().unwrap_or(event);
@@ -153,12 +153,12 @@ impl Tracefs {
     ///
     /// # Errors
     /// As for [`Tracefs::start`], or the kernel takes no such probes.
-    pub fn syncs(kernel: &Path, buffer: u64) -> Result<Tracefs> {
-        let mut tracing = Tracefs::make(kernel, "")?;
+    pub fn start_syncs(kernel: &Path, buffer: u64) -> Result<Tracefs> {
+        let mut tracing = Tracefs::make_instance(kernel, "")?;
         tracing.open(buffer)?;
         // The return probe first: misses are counted of the first line of ours.
-        tracing.probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &SYNCING)?;
-        tracing.probe("p", SYNC_BEGAN, &SYNCING)?;
+        tracing.place_probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &SYNCING)?;
+        tracing.place_probe("p", SYNC_BEGAN, &SYNCING)?;
         tracing.enable_origins()?;
         tracing.write("tracing_on", "1")?;
         Ok(tracing)
@@ -169,11 +169,11 @@ impl Tracefs {
     ///
     /// # Errors
     /// As for [`Tracefs::start`].
-    pub fn reads(kernel: &Path, buffer: u64) -> Result<Tracefs> {
-        let mut tracing = Tracefs::make(kernel, "r")?;
+    pub fn start_reads(kernel: &Path, buffer: u64) -> Result<Tracefs> {
+        let mut tracing = Tracefs::make_instance(kernel, "r")?;
         tracing.open(buffer)?;
         for event in decode::READS {
-            if !tracing.has(event) {
+            if !tracing.has_event(event) {
                 bail!("this kernel has no event {event}: it was built without block layer tracing");
             }
             // Writes are none of its business, and on a busy disk most of what there is.
@@ -192,15 +192,15 @@ impl Tracefs {
     /// Looks at which task made another, and which were moved.
     fn enable_origins(&mut self) -> Result<()> {
         for event in ORIGINS {
-            if self.has(event) {
-                self.enable(event)?;
+            if self.has_event(event) {
+                self.enable_event(event)?;
             }
         }
         Ok(())
     }
 
     /// Makes the instance; `kind` tells it from others of this process.
-    fn make(kernel: &Path, kind: &str) -> Result<Tracefs> {
+    fn make_instance(kernel: &Path, kind: &str) -> Result<Tracefs> {
         let places = PLACES.map(|place| kernel.join(place));
         let root = places.iter().find(|root| root.join("instances").is_dir());
         let Some(root) = root else {
@@ -213,7 +213,7 @@ impl Tracefs {
         let id = format!("{}{kind}", std::process::id());
         remove_leftovers(root, &id);
         let instance = root.join(format!("instances/weir-{id}"));
-        make(&instance).map_err(|why| match why.kind() {
+        create_instance(&instance).map_err(|why| match why.kind() {
             ErrorKind::OutOfMemory => anyhow::anyhow!(
                 "the kernel has no memory for a trace buffer, nor had it for {} s: try again",
                 PATIENCE.as_secs()
@@ -264,10 +264,10 @@ impl Tracefs {
 
     fn set_up(&mut self, buffer: u64) -> Result<()> {
         self.open(buffer)?;
-        let placed = self.probe(&format!("r{SLEEPERS}"), WOKE, &["io_schedule_timeout"]);
+        let placed = self.place_probe(&format!("r{SLEEPERS}"), WOKE, &["io_schedule_timeout"]);
         self.blind = placed.err().map(|why| format!("{why:#}"));
         let throttle = "writeback/balance_dirty_pages";
-        if !self.has(throttle) {
+        if !self.has_event(throttle) {
             bail!(
                 "this kernel has no event {throttle}: it is not one that throttles writers by their rate (3.2 and newer do)"
             );
@@ -278,18 +278,18 @@ impl Tracefs {
             .iter()
             .filter(|event| !TOO_MANY.contains(event))
         {
-            if self.has(event) {
-                self.enable(event)?;
+            if self.has_event(event) {
+                self.enable_event(event)?;
             }
         }
         Ok(())
     }
 
-    fn has(&self, event: &str) -> bool {
+    fn has_event(&self, event: &str) -> bool {
         self.instance.join("events").join(event).is_dir()
     }
 
-    fn enable(&mut self, event: &str) -> Result<()> {
+    fn enable_event(&mut self, event: &str) -> Result<()> {
         let format = self.instance.join(format!("events/{event}/format"));
         let text = fs::read_to_string(&format)
             .with_context(|| format!("cannot read {}", format.display()))?;
@@ -304,17 +304,17 @@ impl Tracefs {
 
     /// Places an event of ours on the first function, and on those of the others that this kernel
     /// has, and turns it on.
-    fn probe(&mut self, kind: &str, event: &'static str, functions: &[&str]) -> Result<()> {
+    fn place_probe(&mut self, kind: &str, event: &'static str, functions: &[&str]) -> Result<()> {
         let name = format!("{}/{event}", self.group);
         let file = self.root.join("kprobe_events");
         for (number, function) in functions.iter().enumerate() {
-            let placed = append(&file, &format!("{kind}:{name} {function}"));
+            let placed = append_line(&file, &format!("{kind}:{name} {function}"));
             if number == 0 {
                 placed?;
                 self.probes.push(event);
             }
         }
-        self.enable(&name)
+        self.enable_event(&name)
     }
 
     fn write(&self, file: &str, text: &str) -> Result<()> {
@@ -331,7 +331,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn wait(&self, time: Duration) -> Result<bool> {
+    pub fn wait_for_data(&self, time: Duration) -> Result<bool> {
         let full = |pipe| PollFd::new(pipe, PollFlags::POLLIN);
         let mut pipes: Vec<_> = self.pipes.iter().map(|pipe| full(pipe.as_fd())).collect();
         // Up to the next millisecond: rounded down it would spin through the last one.
@@ -352,13 +352,13 @@ impl Tracefs {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn poll(&mut self, trace: &mut Trace) -> Result<()> {
+    pub fn read_buffers(&mut self, trace: &mut Trace) -> Result<()> {
         for pipe in &mut self.pipes {
             loop {
                 match pipe.read(&mut self.page) {
                     Ok(0) => break,
                     Ok(length) => {
-                        self.formats.page(&self.page[..length], trace)?;
+                        self.formats.decode_page(&self.page[..length], trace)?;
                     }
                     Err(why) if why.kind() == ErrorKind::WouldBlock => break,
                     Err(why) if why.kind() == ErrorKind::Interrupted => {}
@@ -375,9 +375,9 @@ impl Tracefs {
     ///
     /// # Errors
     /// As for [`Tracefs::poll`].
-    pub fn finish(mut self, trace: &mut Trace) -> Result<()> {
+    pub fn finish_trace(mut self, trace: &mut Trace) -> Result<()> {
         self.write("tracing_on", "0")?;
-        self.poll(trace)?;
+        self.read_buffers(trace)?;
         trace.seen.extend(self.enabled.iter().cloned());
         trace.lost = 0;
         for cpu in fs::read_dir(self.instance.join("per_cpu"))? {
@@ -390,19 +390,19 @@ impl Tracefs {
                 .filter_map(|(_, number)| number.trim().parse::<u64>().ok())
                 .sum::<u64>();
         }
-        trace.lost += self.missed();
+        trace.lost += self.missed_wakeups();
         Ok(())
     }
 
     /// Wake-ups so far that the probe had no room for: their pauses pass for not slept.
-    pub fn missed(&self) -> u64 {
-        missed(&self.root, &self.group)
+    pub fn missed_wakeups(&self) -> u64 {
+        count_missed(&self.root, &self.group)
     }
 }
 
 /// Makes the instance. The kernel takes its buffer from what is free at that moment, which on a host
 /// short of memory is enough now and then.
-fn make(instance: &Path) -> std::io::Result<()> {
+fn create_instance(instance: &Path) -> std::io::Result<()> {
     let begin = Instant::now();
     loop {
         match fs::create_dir(instance) {
@@ -416,7 +416,7 @@ fn make(instance: &Path) -> std::io::Result<()> {
 
 /// Misses of the probe in this group. Both files have a line for each probe, in one order; the one
 /// with misses has no groups.
-fn missed(root: &Path, group: &str) -> u64 {
+fn count_missed(root: &Path, group: &str) -> u64 {
     let text = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
     let (events, profile) = (text("kprobe_events"), text("kprobe_profile"));
     let ours = format!(":{group}/");
@@ -432,7 +432,7 @@ impl Drop for Tracefs {
         // No caller is left to report an error to; the next run tries again.
         let _ = fs::remove_dir(&self.instance);
         for event in &self.probes {
-            let _ = append(
+            let _ = append_line(
                 &self.root.join("kprobe_events"),
                 &format!("-:{}/{event}", self.group),
             );
@@ -441,7 +441,7 @@ impl Drop for Tracefs {
 }
 
 /// kprobe_events must be appended to: opening it otherwise removes all programs' probes.
-fn append(file: &Path, line: &str) -> Result<()> {
+fn append_line(file: &Path, line: &str) -> Result<()> {
     let mut opened = OpenOptions::new()
         .append(true)
         .open(file)
@@ -478,7 +478,7 @@ fn remove_leftovers(root: &Path, ours: &str) {
         .filter_map(|line| line.split_once(":weir_")?.1.split_whitespace().next())
     {
         if probe.split_once('/').is_some_and(|(id, _)| gone(id)) {
-            let _ = append(&root.join("kprobe_events"), &format!("-:weir_{probe}"));
+            let _ = append_line(&root.join("kprobe_events"), &format!("-:weir_{probe}"));
         }
     }
 }
@@ -501,7 +501,7 @@ mod tests {
     #[test]
     fn misses_are_those_of_our_probe() {
         let root = tempfile::tempdir().expect("made");
-        assert_eq!(missed(root.path(), "weir_41"), 0);
+        assert_eq!(count_missed(root.path(), "weir_41"), 0);
         for (file, text) in [
             (
                 "kprobe_events",
@@ -514,7 +514,7 @@ mod tests {
         ] {
             fs::write(root.path().join(file), text).expect("written");
         }
-        let missed = |group| missed(root.path(), group);
+        let missed = |group| count_missed(root.path(), group);
         assert_eq!(
             (missed("weir_4"), missed("weir_41"), missed("weir_1")),
             (2, 3, 0)

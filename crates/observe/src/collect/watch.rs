@@ -11,11 +11,11 @@
 //! little of what they show.
 
 use super::homes::Homes;
-use super::live::{Look, now_ns};
+use super::live::{LookOptions, now_ns};
 use super::tracefs::Tracefs;
 use crate::model::cgroup::{self as cgroups_of, Cgroup};
 use crate::model::event::Limits;
-use crate::model::host::{self as devices_of, Device, Host};
+use crate::model::host::{self as devices_of, Device, HostSettings};
 use crate::model::observation::Observation;
 use crate::model::stall;
 use crate::model::trace::Trace;
@@ -39,7 +39,7 @@ const WANT: Want = Want {
 };
 
 /// Looks at cgroups and devices again and again.
-pub struct Watch {
+pub struct IntervalWatch {
     root: PathBuf,
     tracing: Option<Tracefs>,
     homes: Homes,
@@ -54,16 +54,16 @@ pub struct Watch {
     pub cost: Duration,
 }
 
-impl Watch {
+impl IntervalWatch {
     /// Begins, on the machine whose root directory this is; events are had of the running one only.
     ///
     /// # Errors
     /// It has no cgroup v2.
-    pub fn start(root: &Path) -> Result<Watch> {
-        cgroup::mounted(root)?;
+    pub fn start(root: &Path) -> Result<IntervalWatch> {
+        cgroup::mounted_directory(root)?;
         let mut blind = Vec::new();
         let tracing = if root == Path::new("/") {
-            Tracefs::start(&root.join("sys/kernel"), Look::BUFFER)
+            Tracefs::start(&root.join("sys/kernel"), LookOptions::BUFFER)
                 .map_err(|why| blind.push(format!("time throttled is not seen: {why:#}")))
                 .ok()
         } else {
@@ -75,14 +75,14 @@ impl Watch {
                 "when pauses end cannot be seen ({why}): times are the announced ones"
             ));
         }
-        Ok(Watch {
+        Ok(IntervalWatch {
             root: root.into(),
             tracing,
             homes: Homes::new(root),
             missed: 0,
             trace: Trace::default(),
-            limits: vec![(now_ns(), host::limits(root))],
-            before: (cgroup::all(root, WANT), host::devices(root)),
+            limits: vec![(now_ns(), host::read_limits(root))],
+            before: (cgroup::read_all(root, WANT), host::read_devices(root)),
             since,
             blind,
             cost: Duration::ZERO,
@@ -93,16 +93,16 @@ impl Watch {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn round(&mut self) -> Result<()> {
-        self.limits.push((now_ns(), host::limits(&self.root)));
+    pub fn take_events(&mut self) -> Result<()> {
+        self.limits.push((now_ns(), host::read_limits(&self.root)));
         if let Some(tracing) = &mut self.tracing {
             let had = self.trace.events.len();
-            tracing.poll(&mut self.trace)?;
+            tracing.read_buffers(&mut self.trace)?;
             let mut new = self.trace.events.split_off(had);
-            self.homes.note(&mut new);
+            self.homes.take_origins(&mut new);
             let tasks: BTreeSet<u32> = new.iter().map(|event| event.task).collect();
             for task in tasks.into_iter().take(MOST_TASKS) {
-                self.homes.ask(task, now_ns());
+                self.homes.find_home(task, now_ns());
             }
             self.trace.events.append(&mut new);
             let surplus = self.trace.events.len().saturating_sub(MOST_EVENTS);
@@ -116,55 +116,58 @@ impl Watch {
     ///
     /// # Errors
     /// As for [`Watch::round`].
-    pub fn slice(&mut self) -> Result<Observation> {
+    pub fn end_slice(&mut self) -> Result<Observation> {
         let began = Instant::now();
-        self.round()?;
+        self.take_events()?;
         let ns = now_ns();
         let seconds = self.since.elapsed().as_secs_f64();
         self.since = Instant::now();
-        let trace = self.cut(ns);
-        let (cgroups, devices) = (cgroup::all(&self.root, WANT), host::devices(&self.root));
+        let trace = self.cut_trace(ns);
+        let (cgroups, devices) = (
+            cgroup::read_all(&self.root, WANT),
+            host::read_devices(&self.root),
+        );
         let before = mem::replace(&mut self.before, (cgroups.clone(), devices.clone()));
         let (mut cgroups, mut devices) = (cgroups, devices);
-        cgroups_of::subtract(&mut cgroups, &before.0);
+        cgroups_of::subtract_totals(&mut cgroups, &before.0);
         cgroups_of::note_growth(&mut cgroups, &before.0);
-        devices_of::subtract(&mut devices, &before.1);
+        devices_of::subtract_totals(&mut devices, &before.1);
         let state = std::fs::read_to_string(self.root.join("sys/kernel/weir/state")).ok();
         let mut seen = Observation {
             is_live: true,
             seconds,
-            limits: mem::replace(&mut self.limits, vec![(ns, host::limits(&self.root))]),
-            host: Some(Host::read(&self.root)),
+            limits: mem::replace(&mut self.limits, vec![(ns, host::read_limits(&self.root))]),
+            host: Some(HostSettings::read(&self.root)),
             cgroups,
             devices,
             weir: state.map(|state| state.trim().to_string()),
             drain_seconds: host::drain_seconds(&self.root),
             blind: self.blind.clone(),
-            ..Observation::of(trace)
+            ..Observation::from_trace(trace)
         };
-        seen.homes = self.homes(&seen);
+        seen.homes = self.find_homes(&seen);
         self.cost = began.elapsed();
         Ok(seen)
     }
 
     /// The trace up to here; what has not ended begins the next one.
-    fn cut(&mut self, ns: u64) -> Trace {
+    fn cut_trace(&mut self, ns: u64) -> Trace {
         let mut trace = mem::take(&mut self.trace);
         if let Some(tracing) = &self.tracing {
             trace.seen.extend(tracing.enabled.iter().cloned());
-            let missed = tracing.missed();
+            let missed = tracing.missed_wakeups();
             trace.lost += missed - mem::replace(&mut self.missed, missed).min(missed);
         }
         let (_, now) = self.limits.last().copied().unwrap_or_default();
-        trace.end((ns, now));
-        self.trace.events = stall::carried(&trace, ns);
+        trace.cut_after((ns, now));
+        self.trace.events = stall::carried_events(&trace, ns);
         trace
     }
 
-    fn homes(&mut self, seen: &Observation) -> BTreeMap<u32, String> {
+    fn find_homes(&mut self, seen: &Observation) -> BTreeMap<u32, String> {
         let tasks: BTreeSet<u32> = seen.stalls.iter().map(|stall| stall.task).collect();
         let homes = &mut self.homes;
-        let home = |task: u32| Some((task, homes.ask(task, now_ns())?));
+        let home = |task: u32| Some((task, homes.find_home(task, now_ns())?));
         tasks
             .into_iter()
             .take(MOST_TASKS)
@@ -188,7 +191,7 @@ mod tests {
         fs::create_dir_all(root.path().join("proc/7")).expect("made");
         fs::write(cgroups.join("cgroup.controllers"), "memory io\n").expect("written");
         fs::write(root.path().join("proc/7/cgroup"), "0::/db\n").expect("written");
-        let mut watch = Watch::start(root.path()).expect("begun");
+        let mut watch = IntervalWatch::start(root.path()).expect("begun");
         let begun = now_ns();
         let pause = Pause {
             bdi: "8:0".into(),
@@ -199,22 +202,22 @@ mod tests {
         let event = |ns, what| Event { ns, task: 7, what };
         watch.trace.events.push(event(begun, What::Pause(pause)));
         watch.trace.seen.insert(WOKE.into());
-        let first = watch.slice().expect("seen");
+        let first = watch.end_slice().expect("seen");
         watch.trace.seen.insert(WOKE.into());
         let end = now_ns();
         watch.trace.events.push(event(end, What::Woke));
-        let second = watch.slice().expect("seen");
+        let second = watch.end_slice().expect("seen");
         assert_eq!(first.homes[&7], "db");
         let slept = |seen: &Observation| seen.stalls.iter().map(Stall::length_ns).sum::<u64>();
         assert!(slept(&first) > 0 && slept(&second) > 0);
         assert_eq!(slept(&first) + slept(&second), end - begun);
-        assert!(watch.slice().expect("seen").stalls.is_empty());
+        assert!(watch.end_slice().expect("seen").stalls.is_empty());
     }
 
     #[test]
     fn without_cgroup2_there_is_nothing_to_watch() {
         let root = tempfile::tempdir().expect("made");
-        let error = Watch::start(root.path())
+        let error = IntervalWatch::start(root.path())
             .err()
             .expect("refused")
             .to_string();

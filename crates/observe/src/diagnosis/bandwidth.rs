@@ -7,15 +7,15 @@
 
 use super::command::cgroup_file;
 use super::group::Group;
-use super::remedy::{Remedy, echo, mib};
+use super::remedy::{Remedy, echo_command, whole_mib};
 use super::verdict::{Cause, Verdict};
-use crate::model::cgroup::{path_up, shown};
+use crate::model::cgroup::{display_path, path_up};
 use crate::model::observation::Observation;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use knobs::Knob;
 
 /// Fills in a verdict for writers that wait for what they may dirty a second.
-pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
+pub fn judge_bandwidth(seen: &Observation, group: &Group, verdict: &mut Verdict) {
     let bounds =
         path_up(&group.path).filter_map(|path| Some((path, seen.cgroup_at(path)?.bandwidth?)));
     let least = bounds.min_by_key(|(_, bytes)| *bytes);
@@ -27,28 +27,28 @@ pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
         verdict.because = format!("its writers waited for a {file} that is not there any more");
         return;
     };
-    verdict.culprit = Some(shown(path));
-    verdict.because = format!("its writers wait for {file} of {}", shown(path));
+    verdict.culprit = Some(display_path(path));
+    verdict.because = format!("its writers wait for {file} of {}", display_path(path));
     verdict.limit = vec![format!(
         "{file} of {} is {}/s, for all that it and its descendants dirty",
-        shown(path),
-        size(bytes)
+        display_path(path),
+        format_size(bytes)
     )];
-    verdict.remedies = more(path, bytes).into_iter().collect();
+    verdict.remedies = double_bandwidth(path, bytes).into_iter().collect();
 }
 
 /// Twice as much, unless there is no more.
-fn more(path: &str, bytes: u64) -> Option<Remedy> {
+fn double_bandwidth(path: &str, bytes: u64) -> Option<Remedy> {
     let twice = bytes.saturating_mul(2);
     let (_, most) = Knob::DirtyBandwidth.range();
     let value = match twice {
         _ if twice > most => return None,
         0..MIB => format!("{}K", twice.div_ceil(1 << 10)),
-        _ => mib(twice),
+        _ => whole_mib(twice),
     };
-    let effect = format!("{} may dirty twice as much a second", shown(path));
+    let effect = format!("{} may dirty twice as much a second", display_path(path));
     let file = Knob::DirtyBandwidth.file();
-    Some(echo(file, &value, &cgroup_file(path, file), effect))
+    Some(echo_command(file, &value, &cgroup_file(path, file), effect))
 }
 
 const MIB: u64 = 1 << 20;

@@ -12,13 +12,13 @@ pub(super) fn cgroup_file(path: &str, file: &str) -> String {
     }
     match path.trim_matches('/') {
         "" => format!("{ROOT}/{file}"),
-        path => quoted(&format!("{ROOT}/{path}/{file}")),
+        path => shell_quoted(&format!("{ROOT}/{path}/{file}")),
     }
 }
 
 /// Quotes text as one word. What cannot be seen is written out, as bash, zsh and ksh read it: a
 /// terminal would obey it.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn shell_quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:".contains(c);
     let is_seen = |c: char| c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric();
     if text.chars().all(is_plain) {

@@ -42,7 +42,7 @@ pub enum Domain {
 const ROOT_INODE: u64 = 1;
 
 /// Says it for one pause.
-pub fn of(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Domain {
+pub fn deciding_domain(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Domain {
     match throttled.by.as_deref() {
         Some("host") => return Domain::Host,
         Some("cgroup") => return Domain::Cgroup,
@@ -52,7 +52,7 @@ pub fn of(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Domain {
         _ => {}
     }
     let pause = &throttled.pause;
-    let freerun = pause.freerun();
+    let freerun = pause.freerun_pages();
     let is_free = pause.dirty < freerun;
     let device = seen.devices.iter().find(|device| device.bdi == pause.bdi);
     let strict = device.and_then(|device| device.strict);
@@ -65,10 +65,13 @@ pub fn of(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Domain {
             Domain::Host
         };
     }
-    let Some(host) = throttled.host.or_else(|| nearest(&seen.limits, stall.ns)) else {
+    let Some(host) = throttled
+        .host
+        .or_else(|| nearest_limits(&seen.limits, stall.ns))
+    else {
         return Domain::Unknown;
     };
-    let host_freerun = host.freerun();
+    let host_freerun = host.freerun_pages();
     if strict == Some(true) && host.dirty + host.writeback < host_freerun {
         return Domain::Device;
     }
@@ -82,7 +85,7 @@ pub fn of(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Domain {
 }
 
 /// The host's limits nearest to a time.
-fn nearest(limits: &[(u64, Limits)], ns: u64) -> Option<Limits> {
+fn nearest_limits(limits: &[(u64, Limits)], ns: u64) -> Option<Limits> {
     let after = limits.partition_point(|(at, _)| *at < ns);
     let candidates = [after.checked_sub(1), Some(after)]
         .into_iter()
@@ -104,7 +107,7 @@ mod tests {
     use crate::model::cgroup::Cgroup;
     use crate::model::event::Pause;
     use crate::model::host::Device;
-    use crate::model::stall::Kind;
+    use crate::model::stall::StallKind;
 
     const HOST: Limits = Limits {
         dirty: 7000,
@@ -138,7 +141,7 @@ mod tests {
         let stall = Stall {
             ns: 5,
             task: 1,
-            kind: Kind::Throttle(Box::new(throttled.clone())),
+            kind: StallKind::Throttle(Box::new(throttled.clone())),
             slept_ns: None,
         };
         let seen = Observation {
@@ -153,7 +156,7 @@ mod tests {
             }],
             ..Observation::default()
         };
-        of(&seen, &stall, &throttled)
+        deciding_domain(&seen, &stall, &throttled)
     }
 
     #[test]
@@ -191,11 +194,11 @@ mod tests {
     fn the_nearest_sample_counts() {
         let at = |thresh| Limits { thresh, ..HOST };
         let limits = [(10, at(1)), (20, at(2)), (30, at(3))];
-        let thresh = |ns| nearest(&limits, ns).map(|limits| limits.thresh);
+        let thresh = |ns| nearest_limits(&limits, ns).map(|limits| limits.thresh);
         assert_eq!(
             (thresh(0), thresh(14), thresh(16), thresh(99)),
             (Some(1), Some(1), Some(2), Some(3))
         );
-        assert_eq!(nearest(&[], 5), None);
+        assert_eq!(nearest_limits(&[], 5), None);
     }
 }

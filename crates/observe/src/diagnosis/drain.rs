@@ -4,10 +4,10 @@
 use super::group::Group;
 use super::limit::Derived;
 use crate::model::cgroup::Cgroup;
-use crate::model::cgroup::shown;
+use crate::model::cgroup::display_path;
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
-use crate::model::text::size;
+use crate::model::text::format_size;
 
 /// Part of the time from which on a busy device is what writers wait for.
 const BOUND: f64 = 0.6;
@@ -18,7 +18,7 @@ const UNEXPLAINED: &str =
 
 /// Part that paces the writing back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum DrainBound {
     /// A file does not tell.
     Unknown,
     /// The flusher waits for the journal.
@@ -36,74 +36,74 @@ pub enum Bound {
 }
 
 /// The part of the time in which the device had work.
-fn busy(seen: &Observation, bdi: Option<&str>) -> f64 {
+fn busy_part(seen: &Observation, bdi: Option<&str>) -> f64 {
     let device = bdi.and_then(|bdi| seen.devices.iter().find(|device| device.bdi == bdi));
     device.map_or(0.0, |device| device.busy_ms as f64 / 1000.0 / seen.seconds)
 }
 
 /// Finds the part that is the bottleneck.
-pub fn bound(seen: &Observation, bdi: Option<&str>) -> Bound {
+pub fn find_bound(seen: &Observation, bdi: Option<&str>) -> DrainBound {
     if !seen.is_live {
-        return Bound::Unknown;
+        return DrainBound::Unknown;
     }
     let part = |some: u64, of: u64| if of > 0 { some as f64 / of as f64 } else { 0.0 };
     let flushers = seen.flushers;
     let worked = flushers.looks - flushers.idle;
     if part(flushers.in_journal, worked) > BOUND {
-        Bound::Journal
+        DrainBound::Journal
     } else if part(flushers.in_reclaim, worked) > BOUND {
-        Bound::Reclaim
-    } else if busy(seen, bdi) > BOUND {
-        Bound::Device
+        DrainBound::Reclaim
+    } else if busy_part(seen, bdi) > BOUND {
+        DrainBound::Device
     } else if part(flushers.ran, worked) > BOUND {
-        Bound::Flusher
+        DrainBound::Flusher
     } else if seen.stalls.is_empty() {
-        Bound::Nothing
+        DrainBound::Nothing
     } else {
-        Bound::Unexplained
+        DrainBound::Unexplained
     }
 }
 
 /// In a sentence: which part is the bottleneck, and whether it helps that writers sleep.
-pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
-    let bound = bound(seen, bdi);
+pub fn describe_drain(seen: &Observation, bdi: Option<&str>) -> String {
+    let bound = find_bound(seen, bdi);
     let words = match bound {
-        Bound::Unknown => {
+        DrainBound::Unknown => {
             return "not known: a file does not show what flushers and the disk did".into();
         }
-        Bound::Journal => {
+        DrainBound::Journal => {
             "journal-bound: the flusher waits for the journal; sleeping writers do not speed it up"
         }
-        Bound::Reclaim => {
+        DrainBound::Reclaim => {
             "reclaim-bound: the flusher waits for memory itself; sleeping writers free none"
         }
-        Bound::Device => {
+        DrainBound::Device => {
             "device-bound: pauses do not make the disk faster, they keep dirty pages from growing"
         }
-        Bound::Flusher => {
+        DrainBound::Flusher => {
             "flusher-bound: the flusher never rests and the disk has time left; sleeping does not help the drain"
         }
-        Bound::Nothing => "nothing had to be drained",
-        Bound::Unexplained => UNEXPLAINED,
+        DrainBound::Nothing => "nothing had to be drained",
+        DrainBound::Unexplained => UNEXPLAINED,
     };
     let device = bdi.and_then(|bdi| seen.devices.iter().find(|device| device.bdi == bdi));
-    let busy = busy(seen, bdi);
+    let busy = busy_part(seen, bdi);
     let rate = device.map_or_else(String::new, |device| {
         format!(
             "; {} wrote {}/s, busy {:.0} % of the time",
             device.name(),
-            size((device.written as f64 / seen.seconds) as u64),
+            format_size((device.written as f64 / seen.seconds) as u64),
             busy.min(1.0) * 100.0
         )
     });
     format!(
         "{words}{rate}{}",
-        targets(seen, bdi.filter(|_| bound == Bound::Unexplained))
+        latency_targets(seen, bdi.filter(|_| bound == DrainBound::Unexplained))
     )
 }
 
 /// Cgroups with a target in `io.latency`: it holds back others, and no file says when it does.
-fn targets(seen: &Observation, bdi: Option<&str>) -> String {
+fn latency_targets(seen: &Observation, bdi: Option<&str>) -> String {
     let has_one = |cgroup: &&Cgroup| {
         bdi.is_some_and(|bdi| cgroup.io_latency.iter().any(|device| device == bdi))
     };
@@ -111,7 +111,7 @@ fn targets(seen: &Observation, bdi: Option<&str>) -> String {
         .cgroups
         .iter()
         .filter(has_one)
-        .map(|cgroup| shown(&cgroup.path))
+        .map(|cgroup| display_path(&cgroup.path))
         .collect();
     if with.is_empty() {
         return String::new();
@@ -123,7 +123,7 @@ fn targets(seen: &Observation, bdi: Option<&str>) -> String {
 }
 
 /// The kernel's next steps if nothing changes.
-pub fn next(seen: &Observation, group: &Group, derived: &Derived) -> String {
+pub fn describe_next(seen: &Observation, group: &Group, derived: &Derived) -> String {
     let Some((_, last)) = group.pauses().last() else {
         return String::new();
     };
@@ -148,10 +148,10 @@ pub fn next(seen: &Observation, group: &Group, derived: &Derived) -> String {
         let excess = held.saturating_sub(freerun);
         next += &format!(
             "; pauses go on until {} have fallen below {}, which takes {:.1} s at {}/s once no writer dirties more",
-            size(held),
-            size(freerun),
+            format_size(held),
+            format_size(freerun),
             excess as f64 / drained,
-            size(drained as u64)
+            format_size(drained as u64)
         );
     }
     next

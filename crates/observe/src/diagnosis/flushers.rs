@@ -7,14 +7,14 @@
 //! write 1,043: writers in two cgroups. What was measured: 996 (`scenarios/twin/io-psi-split.toml`).
 
 use super::command::cgroup_file;
-use super::drain::Bound;
-use super::group::home;
+use super::drain::DrainBound;
+use super::group::home_of;
 use super::remedy::Remedy;
-use crate::model::cgroup::shown;
+use crate::model::cgroup::display_path;
 use crate::model::host::Device;
 use crate::model::observation::Observation;
-use crate::model::stall::Kind;
-use crate::model::text::size;
+use crate::model::stall::StallKind;
+use crate::model::text::format_size;
 use std::collections::BTreeMap;
 
 /// Filesystems that the kernel writes back by cgroup.
@@ -27,9 +27,9 @@ const ASSIST: &str = "printf '[assist]\\ncpus = 2\\n' > /run/weir-assist.toml &&
 
 /// Remedies for writers that wait for the flusher: others that submit for it, and a process to
 /// split off; `top` is the cgroup that dirties most.
-pub fn remedies(
+pub fn flusher_remedies(
     seen: &Observation,
-    bound: Bound,
+    bound: DrainBound,
     bdi: Option<&str>,
     top: Option<&str>,
 ) -> Vec<Remedy> {
@@ -39,16 +39,19 @@ pub fn remedies(
     let (Some(device), Some(top)) = (device, top.filter(|top| *top != "/")) else {
         return Vec::new();
     };
-    if bound != Bound::Flusher || !is_by_cgroup || device.written == 0 {
+    if bound != DrainBound::Flusher || !is_by_cgroup || device.written == 0 {
         return Vec::new();
     }
     let rate = device.written as f64 / seen.seconds;
     // Files of btrfs the agent leaves to the kernel.
-    let assist = (kind != Some("btrfs")).then(|| assist(rate));
-    assist.into_iter().chain(split(seen, device, top)).collect()
+    let assist = (kind != Some("btrfs")).then(|| assist_remedy(rate));
+    assist
+        .into_iter()
+        .chain(split_remedy(seen, device, top))
+        .collect()
 }
 
-fn assist(rate: f64) -> Remedy {
+fn assist_remedy(rate: f64) -> Remedy {
     Remedy {
         knob: "[assist]".into(),
         value: "2".into(),
@@ -56,17 +59,17 @@ fn assist(rate: f64) -> Remedy {
         effect: format!(
             "as long as it runs, the agent starts writeback beside the flusher, which writes {}/s by itself, with two threads, \
              of one process's files, too; as a service: `[assist]` in /etc/weir/agent.toml",
-            size(rate as u64)
+            format_size(rate as u64)
         ),
     }
 }
 
-fn split(seen: &Observation, device: &Device, top: &str) -> Option<Remedy> {
+fn split_remedy(seen: &Observation, device: &Device, top: &str) -> Option<Remedy> {
     let busy = device.busy_ms as f64 / 1_000.0 / seen.seconds;
     let count = (1.0 / busy.max(1.0 / MOST)).ceil().max(2.0);
     let rate = device.written as f64 / seen.seconds;
     // Any thread's number moves its whole process.
-    let task = writer(seen, top)?;
+    let task = most_throttled_task(seen, top)?;
     let second = cgroup_file(&format!("{top}.2"), "cgroup.procs");
     Some(Remedy {
         knob: "cgroup.procs".into(),
@@ -79,21 +82,21 @@ fn split(seen: &Observation, device: &Device, top: &str) -> Option<Remedy> {
             "one flusher writes {}/s and leaves {} idle for {:.0} % of the time; there is one for each cgroup, so split \
              the writers of {top} over {count:.0} cgroups, for up to {}/s; {task} ({}) is one of them, and one process cannot be \
              split. systemd: a unit for each process, or `systemd-run --scope`; Kubernetes: {count:.0} containers or pods",
-            size(rate as u64),
+            format_size(rate as u64),
             device.name(),
             (1.0 - busy) * 100.0,
-            size((rate / busy.max(1.0 / MOST)) as u64),
+            format_size((rate / busy.max(1.0 / MOST)) as u64),
             seen.name_of(task)
         ),
     })
 }
 
 /// The task of the cgroup that was throttled longest.
-fn writer(seen: &Observation, top: &str) -> Option<u32> {
+fn most_throttled_task(seen: &Observation, top: &str) -> Option<u32> {
     let mut slept: BTreeMap<u32, u64> = BTreeMap::new();
     for stall in &seen.stalls {
-        let is_its = shown(&home(seen, stall)) == top;
-        if matches!(stall.kind, Kind::Throttle(_)) && is_its {
+        let is_its = display_path(&home_of(seen, stall)) == top;
+        if matches!(stall.kind, StallKind::Throttle(_)) && is_its {
             *slept.entry(stall.task).or_default() += stall.length_ns();
         }
     }

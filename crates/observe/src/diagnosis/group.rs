@@ -7,7 +7,7 @@ use super::limit;
 use super::verdict::TaskLost;
 use crate::model::cgroup::{INODE, UNKNOWN};
 use crate::model::observation::Observation;
-use crate::model::stall::{Kind, Stall, Throttled};
+use crate::model::stall::{Stall, StallKind, Throttled};
 use crate::model::target::Target;
 use crate::model::wait::Wait;
 use crate::model::wait::Waits;
@@ -33,7 +33,7 @@ pub struct Group<'a> {
 }
 
 /// The groups to judge: one for a cgroup or process that was asked for, else one for each cgroup.
-pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
+pub fn find_groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
     let mut groups: BTreeMap<String, Group<'a>> = BTreeMap::new();
     let key = |home: String, task: Option<u32>| match target {
         Target::Host => Some(home),
@@ -42,28 +42,28 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
             .is_none_or(|task| seen.homes.contains_key(&task))
             .then(|| path.clone()),
     };
-    fn entry<'m, 'a>(
+    fn group_entry<'m, 'a>(
         groups: &'m mut BTreeMap<String, Group<'a>>,
         path: String,
     ) -> &'m mut Group<'a> {
-        let new = Group::of(path.clone());
+        let new = Group::with_path(path.clone());
         groups.entry(path).or_insert(new)
     }
     if let Some(path) = match target {
         Target::Host => None,
         Target::Cgroup(path) | Target::Process(_, path) => Some(path),
     } {
-        entry(&mut groups, path.clone());
+        group_entry(&mut groups, path.clone());
     }
-    let is_a_tasks = |stall: &&Stall| !matches!(stall.kind, Kind::Kswapd(_));
+    let is_a_tasks = |stall: &&Stall| !matches!(stall.kind, StallKind::Kswapd(_));
     for stall in seen.stalls.iter().filter(is_a_tasks) {
-        if let Some(path) = key(home(seen, stall), Some(stall.task)) {
-            entry(&mut groups, path).stalls.push(stall);
+        if let Some(path) = key(home_of(seen, stall), Some(stall.task)) {
+            group_entry(&mut groups, path).stalls.push(stall);
         }
     }
     for (home, waits) in &seen.waits {
         if let Some(path) = key(home.clone(), None) {
-            let group = entry(&mut groups, path);
+            let group = group_entry(&mut groups, path);
             for (wait, seconds) in waits {
                 *group.waits.entry(*wait).or_default() += seconds;
             }
@@ -71,7 +71,7 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
     }
     for (home, waits) in seen.within.iter().flatten() {
         if let Some(path) = key(home.clone(), None) {
-            let group = entry(&mut groups, path);
+            let group = group_entry(&mut groups, path);
             for (wait, seconds) in waits {
                 *group.within.entry(*wait).or_default() += seconds;
             }
@@ -86,7 +86,7 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
         };
         // Flushers that are held by a weight or a window are no tasks of the cgroup.
         if stat.bandwidth_held > 0 {
-            let group = entry(&mut groups, path);
+            let group = group_entry(&mut groups, path);
             let held = group.held.entry("bandwidth").or_default();
             held.0 += stat.bandwidth_held_usec as f64 / 1e6;
             let count = usize::try_from(stat.bandwidth_held).unwrap_or(usize::MAX);
@@ -94,7 +94,7 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
         }
     }
     if groups.is_empty() {
-        entry(&mut groups, String::new());
+        group_entry(&mut groups, String::new());
     }
     for (path, group) in &mut groups {
         let cgroup = seen.cgroup_at(path);
@@ -105,16 +105,16 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
 }
 
 /// The cgroup of the task that stalled; of the writeback domain if the task is not known.
-pub fn home(seen: &Observation, stall: &Stall) -> String {
+pub fn home_of(seen: &Observation, stall: &Stall) -> String {
     if let Some(home) = seen.homes.get(&stall.task) {
         return home.clone();
     }
     match &stall.kind {
-        Kind::Throttle(throttled) => match seen.cgroup_of(throttled.pause.cgroup) {
+        StallKind::Throttle(throttled) => match seen.cgroup_of(throttled.pause.cgroup) {
             Some(cgroup) => cgroup.path.clone(),
             None => format!("{INODE}{}", throttled.pause.cgroup),
         },
-        Kind::Reclaim(_) | Kind::Kswapd(_) | Kind::Sync => UNKNOWN.into(),
+        StallKind::Reclaim(_) | StallKind::Kswapd(_) | StallKind::Sync => UNKNOWN.into(),
     }
 }
 
@@ -122,8 +122,8 @@ pub fn home(seen: &Observation, stall: &Stall) -> String {
 pub fn throttled_by_cgroup(seen: &Observation) -> BTreeMap<String, f64> {
     let mut throttled: BTreeMap<String, f64> = BTreeMap::new();
     for stall in &seen.stalls {
-        if let Kind::Throttle(_) = stall.kind {
-            *throttled.entry(home(seen, stall)).or_default() += stall.length_ns() as f64 / 1e9;
+        if let StallKind::Throttle(_) = stall.kind {
+            *throttled.entry(home_of(seen, stall)).or_default() += stall.length_ns() as f64 / 1e9;
         }
     }
     throttled
@@ -139,9 +139,9 @@ fn is_below(path: &str, above: &str) -> bool {
 
 fn kind_of(stall: &Stall) -> &'static str {
     match stall.kind {
-        Kind::Throttle(_) => "throttle",
-        Kind::Reclaim(_) | Kind::Kswapd(_) => "reclaim",
-        Kind::Sync => "fsync",
+        StallKind::Throttle(_) => "throttle",
+        StallKind::Reclaim(_) | StallKind::Kswapd(_) => "reclaim",
+        StallKind::Sync => "fsync",
     }
 }
 
@@ -163,13 +163,13 @@ fn kind_of_wait(wait: Wait) -> &'static str {
         Wait::Fault => FAULTS,
         Wait::Journal | Wait::Sync | Wait::Flush => "fsync",
         Wait::Fuse => "fuse",
-        Wait::Read | Wait::Write | Wait::Lock | Wait::Other => wait.words(),
+        Wait::Read | Wait::Write | Wait::Lock | Wait::Other => wait.in_words(),
     }
 }
 
 impl<'a> Group<'a> {
     /// Without any tasks.
-    pub fn of(path: String) -> Group<'a> {
+    pub fn with_path(path: String) -> Group<'a> {
         Group {
             path,
             stalls: Vec::new(),
@@ -182,13 +182,13 @@ impl<'a> Group<'a> {
     }
 
     /// Seconds that looking found, wherever.
-    pub fn looked(&self, wait: Wait) -> f64 {
+    pub fn looked_seconds(&self, wait: Wait) -> f64 {
         let of = |waits: &Waits| waits.get(&wait).copied().unwrap_or(0.0);
         of(&self.waits) + of(&self.within)
     }
 
     /// The tasks that lost most to one kind.
-    pub fn tasks(&self, seen: &Observation, kind: &str) -> Vec<TaskLost> {
+    pub fn most_lost_tasks(&self, seen: &Observation, kind: &str) -> Vec<TaskLost> {
         let mut lost: BTreeMap<u32, f64> = BTreeMap::new();
         for stall in self.stalls.iter().filter(|stall| kind_of(stall) == kind) {
             *lost.entry(stall.task).or_default() += stall.length_ns() as f64 / 1e9;
@@ -210,8 +210,8 @@ impl<'a> Group<'a> {
     /// Pauses in the throttle.
     pub fn pauses(&self) -> impl Iterator<Item = (&'a Stall, &'a Throttled)> {
         self.stalls.iter().filter_map(|stall| match &stall.kind {
-            Kind::Throttle(throttled) => Some((*stall, throttled.as_ref())),
-            Kind::Reclaim(_) | Kind::Kswapd(_) | Kind::Sync => None,
+            StallKind::Throttle(throttled) => Some((*stall, throttled.as_ref())),
+            StallKind::Reclaim(_) | StallKind::Kswapd(_) | StallKind::Sync => None,
         })
     }
 
@@ -252,11 +252,11 @@ impl<'a> Group<'a> {
     /// The domain that decided each pause. A cgroup's own limit that stems from a limit above it
     /// counts as the ancestor's; one that is about as large as the host's, from no limit at all, as
     /// the host's.
-    pub fn decisions(&self, seen: &Observation) -> Vec<(Domain, &'a Stall, &'a Throttled)> {
+    pub fn pause_decisions(&self, seen: &Observation) -> Vec<(Domain, &'a Stall, &'a Throttled)> {
         let path = self.domain_path(seen);
-        let binding = limit::binding(seen, &path);
+        let binding = limit::tightest_binding(seen, &path);
         let decision = |(stall, throttled): (&'a Stall, &'a Throttled)| {
-            let domain = match domain::of(seen, stall, throttled) {
+            let domain = match domain::deciding_domain(seen, stall, throttled) {
                 Domain::Cgroup => match &binding {
                     Some(binding) if binding.path == path => Domain::Cgroup,
                     Some(_) => Domain::Ancestor,
@@ -271,9 +271,9 @@ impl<'a> Group<'a> {
     }
 
     /// Throttled seconds by domain.
-    pub fn decided(&self, seen: &Observation) -> BTreeMap<Domain, f64> {
+    pub fn seconds_by_domain(&self, seen: &Observation) -> BTreeMap<Domain, f64> {
         let mut decided: BTreeMap<Domain, f64> = BTreeMap::new();
-        for (domain, stall, _) in self.decisions(seen) {
+        for (domain, stall, _) in self.pause_decisions(seen) {
             *decided.entry(domain).or_default() += stall.length_ns() as f64 / 1e9;
         }
         decided
@@ -287,7 +287,7 @@ impl<'a> Group<'a> {
     }
 
     /// The device most pauses were made for.
-    pub fn device(&self) -> Option<String> {
+    pub fn main_device(&self) -> Option<String> {
         most_frequent(
             self.pauses()
                 .map(|(_, throttled)| throttled.pause.bdi.clone()),
@@ -295,7 +295,7 @@ impl<'a> Group<'a> {
     }
 
     /// Time that was lost to one kind.
-    pub fn lost(&self, kind: &str, seconds: f64) -> Lost {
+    pub fn time_lost(&self, kind: &str, seconds: f64) -> Lost {
         let stalls: Vec<&&Stall> = self
             .stalls
             .iter()
@@ -349,7 +349,7 @@ impl<'a> Group<'a> {
                 0.0
             },
             some: if seconds > 0.0 {
-                (union(&stalls) / seconds).min(1.0)
+                (union_seconds(&stalls) / seconds).min(1.0)
             } else {
                 0.0
             },
@@ -363,7 +363,7 @@ impl<'a> Group<'a> {
 }
 
 /// Seconds in which at least one of these was under way; they are in order.
-fn union(stalls: &[&&Stall]) -> f64 {
+fn union_seconds(stalls: &[&&Stall]) -> f64 {
     let (mut all, mut until) = (0, 0);
     for stall in stalls {
         let end = stall.ns.saturating_add(stall.length_ns());

@@ -10,12 +10,12 @@
 //! Example: background 7.7 GB, limit 15.5, so writers are held above 11.6; 578 MB/s are written. 35
 //! seconds of that are 20.2 GB: a burst may be 8.6 GB longer.
 
-use super::drain::Bound;
+use super::drain::DrainBound;
 use super::remedy::{Remedy, loaded_first};
 use crate::model::event::Limits;
-use crate::model::host::{Host, PAGE};
+use crate::model::host::{HostSettings, PAGE};
 use crate::model::observation::Observation;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use policy::drain::{Beat, CALM_MS, Drain};
 use policy::headroom::{Headroom, Look};
 
@@ -27,15 +27,15 @@ const FILE: &str = "/sys/module/weir/parameters/drain_seconds";
 ///
 /// # Errors
 /// Why it would not help.
-pub fn seconds(seen: &Observation, bound: Bound) -> Result<Remedy, String> {
+pub fn drain_seconds_remedy(seen: &Observation, bound: DrainBound) -> Result<Remedy, String> {
     match bound {
-        Bound::Flusher => {}
-        Bound::Device => {
+        DrainBound::Flusher => {}
+        DrainBound::Device => {
             return Err("the disk writes no faster for it, and all that waits for it, such as fsync, waits longer".into());
         }
-        Bound::Journal => return Err("the journal is what the flusher waits for".into()),
-        Bound::Reclaim => return Err("memory is scarce, and it lifts nothing then".into()),
-        Bound::Nothing | Bound::Unexplained | Bound::Unknown => {
+        DrainBound::Journal => return Err("the journal is what the flusher waits for".into()),
+        DrainBound::Reclaim => return Err("memory is scarce, and it lifts nothing then".into()),
+        DrainBound::Nothing | DrainBound::Unexplained | DrainBound::Unknown => {
             return Err("that the flusher paces the drain was not seen".into());
         }
     }
@@ -49,18 +49,18 @@ pub fn seconds(seen: &Observation, bound: Bound) -> Result<Remedy, String> {
     };
     let devices = seen.devices.iter();
     let written = seen
-        .stack()
-        .once(devices.map(|device| (&*device.bdi, device.written)));
+        .device_stack()
+        .sum_once(devices.map(|device| (&*device.bdi, device.written)));
     let rate = (written as f64 / seen.seconds.max(1.0)) as u64;
-    let now = limits.freerun() * PAGE;
+    let now = limits.freerun_pages() * PAGE;
     let wanted = with_room(seen, limits, host, rate / PAGE);
     if wanted == 0 {
         return Err(format!(
             "{} are written in a second, and no seconds of that are both more than {}, above which writers are held as it is, \
              and less than memory has room for, of which {} can be dirty",
-            size(rate),
-            size(now),
-            size(host.dirtyable * PAGE)
+            format_size(rate),
+            format_size(now),
+            format_size(host.dirtyable * PAGE)
         ));
     }
     if seen.drain_seconds >= wanted {
@@ -76,17 +76,17 @@ pub fn seconds(seen: &Observation, bound: Bound) -> Result<Remedy, String> {
         command: format!("echo {wanted} > {FILE}"),
         effect: format!(
             "writers are held above {} instead of {} while memory is plentiful, so bursts may be {} longer; writers that stay faster than {}/s are held there",
-            size(lifted),
-            size(now),
-            size(lifted.saturating_sub(now)),
-            size(rate)
+            format_size(lifted),
+            format_size(now),
+            format_size(lifted.saturating_sub(now)),
+            format_size(rate)
         ),
     };
     Ok(loaded_first(seen, remedy))
 }
 
 /// Seconds of so many pages each that there is memory for, 0 if for too few; in pages of 4 KiB.
-fn with_room(seen: &Observation, limits: &Limits, host: &Host, rate: u64) -> u64 {
+fn with_room(seen: &Observation, limits: &Limits, host: &HostSettings, rate: u64) -> u64 {
     let flushers = seen.flushers;
     let busy = flushers.looks.saturating_sub(flushers.idle).max(1);
     let waited = flushers.in_journal.saturating_add(flushers.in_reclaim);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who holds the dirty pages.
 
-use super::group::{Group, home};
+use super::group::{Group, home_of};
 use super::verdict::Holder;
 use super::{MOST_VERDICTS, limit, owed};
 use crate::model::cgroup::Cgroup;
-use crate::model::cgroup::{INODE, parent, shown};
+use crate::model::cgroup::{INODE, display_path, parent_path};
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
-use crate::model::stall::Kind;
-use crate::model::text::size;
+use crate::model::stall::StallKind;
+use crate::model::text::format_size;
 use std::collections::BTreeMap;
 
 /// Holders of the host's dirty pages, most first; descendants count for themselves. A trace, or a
 /// run of the twin, only has those of the cgroups that were throttled, on the device they were
 /// throttled for.
-pub fn holders(seen: &Observation) -> Vec<Holder> {
+pub fn find_holders(seen: &Observation) -> Vec<Holder> {
     let is_known = |cgroup: &Cgroup| cgroup.dirty + cgroup.writeback > 0;
     if seen.cgroups.iter().any(is_known) {
         by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback)
@@ -41,8 +41,8 @@ pub struct Blame {
 
 impl Blame {
     /// Why no cgroup is named.
-    pub fn sentence(&self, cgroup: &str) -> String {
-        let (held, all) = (size(self.held.0), size(self.held.1));
+    pub fn to_sentence(&self, cgroup: &str) -> String {
+        let (held, all) = (format_size(self.held.0), format_size(self.held.1));
         match &self.most {
             None => "which cgroup holds them is not shown".into(),
             Some(most) if self.is_complete => {
@@ -77,8 +77,8 @@ pub fn of_host(seen: &Observation, group: &Group, holders: &[Holder]) -> Blame {
     };
     let is_a_writer = |path: &str| {
         seen.stalls.iter().any(|stall| match &stall.kind {
-            Kind::Throttle(throttled) => {
-                shown(&home(seen, stall)) == path && !is_of_fuse(&throttled.pause.bdi)
+            StallKind::Throttle(throttled) => {
+                display_path(&home_of(seen, stall)) == path && !is_of_fuse(&throttled.pause.bdi)
             }
             _ => false,
         })
@@ -104,7 +104,7 @@ fn most_first(held: BTreeMap<String, u64>) -> Vec<Holder> {
         .into_iter()
         .filter(|(_, bytes)| *bytes > 0)
         .map(|(path, bytes)| Holder {
-            cgroup: shown(&path),
+            cgroup: display_path(&path),
             bytes,
         })
         .collect();
@@ -121,7 +121,7 @@ pub fn by_cgroup(seen: &Observation, bytes: impl Fn(&Cgroup) -> u64) -> Vec<Hold
         *held = held.saturating_add(bytes(cgroup));
     }
     for cgroup in &seen.cgroups {
-        if let Some(parent) = parent(&cgroup.path) {
+        if let Some(parent) = parent_path(&cgroup.path) {
             if let Some(held) = held.get_mut(parent) {
                 *held = held.saturating_sub(bytes(cgroup));
             }
@@ -138,7 +138,7 @@ pub fn by_cgroup(seen: &Observation, bytes: impl Fn(&Cgroup) -> u64) -> Vec<Hold
 fn held_by_events(seen: &Observation) -> BTreeMap<String, u64> {
     let mut last: BTreeMap<(u64, &str), u64> = BTreeMap::new();
     for stall in &seen.stalls {
-        if let Kind::Throttle(throttled) = &stall.kind {
+        if let StallKind::Throttle(throttled) = &stall.kind {
             let pause = &throttled.pause;
             last.insert((pause.cgroup, pause.bdi.as_str()), pause.bdi_dirty * PAGE);
         }

@@ -20,10 +20,10 @@
 
 use super::{Cause, Verdict, limit};
 use crate::model::cgroup::Cgroup;
-use crate::model::cgroup::{path_up, shown};
+use crate::model::cgroup::{display_path, path_up};
 use crate::model::host::{Device, PAGE};
 use crate::model::observation::Observation;
-use crate::model::stall::Kind;
+use crate::model::stall::StallKind;
 use crate::model::target::Target;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -148,18 +148,18 @@ pub struct DeviceRow {
 
 impl Interval {
     /// The interval that `seen` covers.
-    pub fn of(seen: &Observation) -> Interval {
+    pub fn from_observation(seen: &Observation) -> Interval {
         let (_, limits) = seen.limits.last().copied().unwrap_or_default();
         let host = HostRow {
             dirty_bytes: limits.dirty * PAGE,
             writeback_bytes: limits.writeback * PAGE,
-            freerun_bytes: limits.freerun() * PAGE,
+            freerun_bytes: limits.freerun_pages() * PAGE,
             limit_bytes: limits.thresh * PAGE,
         };
         let mut interval = Interval {
             seconds: seen.seconds,
-            cgroups: cgroups(seen),
-            devices: devices(seen),
+            cgroups: cgroup_rows(seen),
+            devices: device_rows(seen),
             weir: seen.weir.clone(),
             lost_events: seen.lost,
             notes: seen.blind.clone(),
@@ -173,23 +173,23 @@ impl Interval {
     }
 }
 
-fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
+fn cgroup_rows(seen: &Observation) -> Vec<CgroupRow> {
     let by_path: BTreeMap<&str, &Cgroup> = seen
         .cgroups
         .iter()
         .map(|cgroup| (cgroup.path.as_str(), cgroup))
         .collect();
-    let throttled = throttled(seen);
-    let lost = lost(seen);
-    let stalls = stalls(seen);
-    let stack = seen.stack();
+    let throttled = throttled_by_path(seen);
+    let lost = lost_by_path(seen);
+    let stalls = stall_rows(seen);
+    let stack = seen.device_stack();
     let per_second = |of: f64| of / seen.seconds.max(1e-9);
     let row = |cgroup: &Cgroup| {
-        let name = shown(&cgroup.path);
+        let name = display_path(&cgroup.path);
         let has_memory = |value: u64| cgroup.has_memory.then_some(value);
         let out = cgroup
             .has_io
-            .then(|| per_second(cgroup.written(&stack) as f64));
+            .then(|| per_second(cgroup.bytes_written(&stack) as f64));
         let stat = cgroup.stat;
         let throttled = match &throttled {
             Some(seconds) => Some(seconds.get(cgroup.path.as_str()).copied().unwrap_or(0.0)),
@@ -233,7 +233,7 @@ fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
 }
 
 /// Throttled seconds by cgroup, descendants' included; nothing if pauses are not seen.
-fn throttled(seen: &Observation) -> Option<BTreeMap<String, f64>> {
+fn throttled_by_path(seen: &Observation) -> Option<BTreeMap<String, f64>> {
     if !seen.seen.contains("balance_dirty_pages") {
         return None;
     }
@@ -247,9 +247,9 @@ fn throttled(seen: &Observation) -> Option<BTreeMap<String, f64>> {
 }
 
 /// Seconds lost by cgroup and by kind, descendants' included.
-fn lost(seen: &Observation) -> BTreeMap<String, BTreeMap<&'static str, f64>> {
+fn lost_by_path(seen: &Observation) -> BTreeMap<String, BTreeMap<&'static str, f64>> {
     let mut lost: BTreeMap<String, BTreeMap<&'static str, f64>> = BTreeMap::new();
-    for group in super::group::groups(seen, &Target::Host) {
+    for group in super::group::find_groups(seen, &Target::Host) {
         let kinds = group.seconds_by_kind().into_iter();
         let kinds: Vec<_> = kinds
             .filter(|(kind, seconds)| KINDS.contains(kind) && *seconds > 0.0)
@@ -265,7 +265,7 @@ fn lost(seen: &Observation) -> BTreeMap<String, BTreeMap<&'static str, f64>> {
 }
 
 /// Stalls by cgroup: the reason why it, or the descendant that lost most, stalled.
-fn stalls(seen: &Observation) -> BTreeMap<String, StallRow> {
+fn stall_rows(seen: &Observation) -> BTreeMap<String, StallRow> {
     let diagnosis = super::diagnose_most(seen, &Target::Host, MOST_VERDICTS);
     let mut stalls: BTreeMap<String, StallRow> = BTreeMap::new();
     let is_stall = |verdict: &&Verdict| verdict.cause != Cause::Nothing;
@@ -289,10 +289,10 @@ fn stalls(seen: &Observation) -> BTreeMap<String, StallRow> {
     stalls
 }
 
-fn devices(seen: &Observation) -> Vec<DeviceRow> {
+fn device_rows(seen: &Observation) -> Vec<DeviceRow> {
     let mut throttled: BTreeMap<&str, f64> = BTreeMap::new();
     for stall in &seen.stalls {
-        if let Kind::Throttle(pause) = &stall.kind {
+        if let StallKind::Throttle(pause) = &stall.kind {
             *throttled.entry(&pause.pause.bdi).or_default() += stall.length_ns() as f64 / 1e9;
         }
     }

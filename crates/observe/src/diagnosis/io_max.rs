@@ -7,9 +7,9 @@
 //! be of 8 MiB, which at 262144 a second is after 32 s, and nothing is seen to be written before.
 
 use super::group::Group;
-use crate::model::cgroup::{Cgroup, path_up, shown};
+use crate::model::cgroup::{Cgroup, display_path, path_up};
 use crate::model::observation::Observation;
-use crate::model::text::size;
+use crate::model::text::format_size;
 
 /// A limit on writing that is in the way.
 pub struct HeldBack {
@@ -27,17 +27,17 @@ pub struct HeldBack {
 
 impl HeldBack {
     /// The limit as a sentence of the explanation.
-    pub fn sentence(&self) -> String {
+    pub fn to_sentence(&self) -> String {
         format!(
             "{} has {}, which is {}",
-            shown(&self.path),
+            display_path(&self.path),
             self.line,
             self.limit
         )
     }
 
     /// Makes a function that takes a limit for one in the way if it is nearly used up.
-    fn by(
+    fn from_limit(
         cgroup: &Cgroup,
         device: &str,
         seconds: f64,
@@ -50,7 +50,7 @@ impl HeldBack {
                 device: device.clone(),
                 bytes: key.ends_with("bps").then_some(limit),
                 limit: if key.ends_with("bps") {
-                    format!("{}/s", size(limit))
+                    format!("{}/s", format_size(limit))
                 } else {
                     format!("{limit} a second")
                 },
@@ -71,23 +71,29 @@ const HALF: f64 = 0.5;
 
 /// Looks for `io.max` on the path of the stalled cgroup and of who holds most pages: one that what
 /// is written comes up to. Only the holder's matters for what the host or a cgroup above holds.
-pub fn writes(seen: &Observation, group: &Group, holder: Option<&str>) -> Option<HeldBack> {
+pub fn find_write_limit(
+    seen: &Observation,
+    group: &Group,
+    holder: Option<&str>,
+) -> Option<HeldBack> {
     let holder = holder.map(|holder| holder.trim_start_matches('/'));
     // A limit on the disk below holds back what is written through LVM, too.
-    let devices = seen.stack().down(&group.device()?);
+    let devices = seen.device_stack().device_and_below(&group.main_device()?);
     let mut paths = path_up(&group.path).chain(holder.into_iter().flat_map(path_up));
     paths.find_map(|path| {
         let cgroup = seen.cgroup_at(path)?;
-        devices.iter().find_map(|device| to(seen, cgroup, device))
+        devices
+            .iter()
+            .find_map(|device| device_write_limit(seen, cgroup, device))
     })
 }
 
 /// The cgroup's own limit on one device, if what it writes there comes up to it.
-fn to(seen: &Observation, cgroup: &Cgroup, device: &str) -> Option<HeldBack> {
+fn device_write_limit(seen: &Observation, cgroup: &Cgroup, device: &str) -> Option<HeldBack> {
     let limits = cgroup.io_max.get(device)?;
     let io = cgroup.io.get(device)?;
-    let held = HeldBack::by(cgroup, device, seen.seconds);
-    let waiting = if rests(seen, device) {
+    let held = HeldBack::from_limit(cgroup, device, seen.seconds);
+    let waiting = if is_resting(seen, device) {
         cgroup.writeback
     } else {
         0
@@ -97,7 +103,7 @@ fn to(seen: &Observation, cgroup: &Cgroup, device: &str) -> Option<HeldBack> {
 }
 
 /// The disk had next to nothing to do.
-fn rests(seen: &Observation, device: &str) -> bool {
+fn is_resting(seen: &Observation, device: &str) -> bool {
     let found = seen.devices.iter().find(|found| found.bdi == device);
     found.is_some_and(|found| (found.busy_ms as f64) < IDLE * 1000.0 * seen.seconds)
 }
@@ -105,7 +111,7 @@ fn rests(seen: &Observation, device: &str) -> bool {
 /// Finds a limit of another cgroup that what it writes to this device comes up to while the disk
 /// has time left: the journal waits for its pages.
 pub fn of_others(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<HeldBack> {
-    let devices = seen.stack().down(bdi?);
+    let devices = seen.device_stack().device_and_below(bdi?);
     let is_above = |other: &str| path_up(path).any(|path| path == other);
     let others = seen.cgroups.iter().filter(|cgroup| !is_above(&cgroup.path));
     let has_time = |device: &&String| {
@@ -114,18 +120,22 @@ pub fn of_others(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<He
     };
     let devices: Vec<&String> = devices.iter().filter(has_time).collect();
     others
-        .filter_map(|cgroup| devices.iter().find_map(|device| to(seen, cgroup, device)))
+        .filter_map(|cgroup| {
+            devices
+                .iter()
+                .find_map(|device| device_write_limit(seen, cgroup, device))
+        })
         .next()
 }
 
 /// The same for reads, of any device.
-pub fn reads(seen: &Observation, path: &str) -> Option<HeldBack> {
+pub fn find_read_limit(seen: &Observation, path: &str) -> Option<HeldBack> {
     path_up(path)
         .filter_map(|path| seen.cgroup_at(path))
         .find_map(|cgroup| {
             cgroup.io_max.iter().find_map(|(device, limits)| {
                 let io = cgroup.io.get(device)?;
-                HeldBack::by(cgroup, device, seen.seconds)("rbps", limits.rbps, io.read)
+                HeldBack::from_limit(cgroup, device, seen.seconds)("rbps", limits.rbps, io.read)
             })
         })
 }

@@ -8,10 +8,10 @@
 
 use super::command::cgroup_file;
 use super::remedy::{self, Remedy};
-use crate::model::cgroup::{Cgroup, shown};
+use crate::model::cgroup::{Cgroup, display_path};
 use crate::model::observation::Observation;
 use crate::model::target::Target;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use knobs::Knob;
 use serde::Serialize;
 
@@ -30,46 +30,46 @@ pub struct Killed {
 }
 
 /// Finds cgroups with kills at or below the target, and above it.
-pub fn killed(seen: &Observation, target: &Target) -> Vec<Killed> {
+pub fn find_killed(seen: &Observation, target: &Target) -> Vec<Killed> {
     if !remedy::can_have_weir(seen) {
         return Vec::new();
     }
     let concerned = |path: &str| match target {
         Target::Host => true,
         Target::Cgroup(target) | Target::Process(_, target) => {
-            within(path, target) || within(target, path)
+            is_within(path, target) || is_within(target, path)
         }
     };
     let has_kills = |cgroup: &Cgroup| cgroup.kills > 0 && cgroup.max.is_some();
     let found = seen.cgroups.iter().filter(|cgroup| {
         // Kills of a cgroup below count here, too.
         let is_belows = seen.cgroups.iter().any(|below| {
-            has_kills(below) && below.path != cgroup.path && within(&below.path, &cgroup.path)
+            has_kills(below) && below.path != cgroup.path && is_within(&below.path, &cgroup.path)
         });
         has_kills(cgroup) && !is_belows && concerned(&cgroup.path)
     });
-    found.filter_map(|cgroup| of(seen, cgroup)).collect()
+    found.filter_map(|cgroup| killed_in(seen, cgroup)).collect()
 }
 
 /// Returns whether one path is the other, or below it.
-fn within(path: &str, above: &str) -> bool {
+fn is_within(path: &str, above: &str) -> bool {
     let rest = path.strip_prefix(above);
     above.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn of(seen: &Observation, cgroup: &Cgroup) -> Option<Killed> {
+fn killed_in(seen: &Observation, cgroup: &Cgroup) -> Option<Killed> {
     let has_written = cgroup.io.values().any(|io| io.written > 0);
     let writes = has_written || cgroup.dirty + cgroup.writeback > 0;
-    let remedy = ceiling(seen, cgroup).filter(|_| writes)?;
+    let remedy = ceiling_remedy(seen, cgroup).filter(|_| writes)?;
     Some(Killed {
-        cgroup: shown(&cgroup.path),
+        cgroup: display_path(&cgroup.path),
         kills: cgroup.kills,
         remedy,
     })
 }
 
 /// A ceiling of 75 % of the cgroup's `memory.max`; nothing if it has a ceiling.
-pub(super) fn ceiling(seen: &Observation, cgroup: &Cgroup) -> Option<Remedy> {
+pub(super) fn ceiling_remedy(seen: &Observation, cgroup: &Cgroup) -> Option<Remedy> {
     if !cgroup.ceilings.is_empty() || !remedy::can_have_weir(seen) {
         return None;
     }
@@ -79,8 +79,8 @@ pub(super) fn ceiling(seen: &Observation, cgroup: &Cgroup) -> Option<Remedy> {
         "if it writes faster than its disk: reclaim finds {} that are not dirty; weir agent keeps it by the rule \
          \"memory.dirty_bytes\" = \"{CEILING}%\". Reclaim that waits for writeback (MGLRU of Linux 7.2 and newer) kills for \
          this on disks only that take seconds",
-        size(cgroup.max? - kib * 1024)
+        format_size(cgroup.max? - kib * 1024)
     );
-    let set = remedy::echo(Knob::DirtyBytes.file(), &format!("{kib}K"), &file, effect);
+    let set = remedy::echo_command(Knob::DirtyBytes.file(), &format!("{kib}K"), &file, effect);
     Some(remedy::loaded_first(seen, set))
 }

@@ -11,7 +11,7 @@ use super::group::Group;
 use super::limit;
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use serde::Serialize;
 
 /// A domain as a pass of the throttle sees it.
@@ -29,7 +29,7 @@ pub struct Level {
 
 impl Level {
     /// The level in words, of the group whose path is given.
-    pub fn sentence(&self, path: &str) -> String {
+    pub fn to_sentence(&self, path: &str) -> String {
         let whose = match self.domain {
             Domain::Host => "the host",
             Domain::Cgroup => path,
@@ -38,8 +38,9 @@ impl Level {
             Domain::Device => "the device",
             Domain::Unknown => "an unknown domain",
         };
-        let bytes =
-            |what: &str, bytes: Option<u64>| bytes.map(|bytes| format!("{what} {}", size(bytes)));
+        let bytes = |what: &str, bytes: Option<u64>| {
+            bytes.map(|bytes| format!("{what} {}", format_size(bytes)))
+        };
         let held = bytes(" holds", self.held_bytes);
         let freerun = bytes(" throttles above", self.freerun_bytes);
         let both: Vec<String> = [held, freerun].into_iter().flatten().collect();
@@ -53,8 +54,8 @@ impl Level {
 }
 
 /// The host's and the cgroup's own, and those that decided a pause besides.
-pub fn levels(seen: &Observation, group: &Group) -> Vec<Level> {
-    let decisions = group.decisions(seen);
+pub fn find_levels(seen: &Observation, group: &Group) -> Vec<Level> {
+    let decisions = group.pause_decisions(seen);
     let path = group.domain_path(seen);
     let mut levels: Vec<Level> = Vec::new();
     for domain in [Domain::Host, Domain::Cgroup].into_iter().chain(
@@ -77,12 +78,12 @@ pub fn levels(seen: &Observation, group: &Group) -> Vec<Level> {
                 let freerun = seen
                     .limits
                     .last()
-                    .map(|(_, limits)| limits.freerun() * PAGE);
+                    .map(|(_, limits)| limits.freerun_pages() * PAGE);
                 (freerun, limit::median_held(seen))
             }
             Domain::Cgroup if path.is_empty() => continue,
             _ => match described {
-                Some(pause) => (Some(pause.freerun() * PAGE), Some(pause.dirty * PAGE)),
+                Some(pause) => (Some(pause.freerun_pages() * PAGE), Some(pause.dirty * PAGE)),
                 None => of_files(seen, &path),
             },
         };

@@ -12,11 +12,11 @@
 
 use super::domain::Domain;
 use super::group::Group;
-use crate::model::cgroup::{Cgroup, path_up, shown};
+use crate::model::cgroup::{Cgroup, display_path, path_up};
 use crate::model::host::{Device, PAGE};
 use crate::model::observation::Observation;
 use crate::model::stall::Throttled;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use knobs::Knob;
 
 /// A limit and its derivation.
@@ -47,19 +47,19 @@ pub struct Binding {
 
 impl Binding {
     /// The limit as a sentence of the explanation.
-    pub fn sentence(&self) -> String {
+    pub fn to_sentence(&self) -> String {
         format!(
             "{} of {} is {}, of which {} are used",
             self.file,
-            shown(&self.path),
-            size(self.value),
-            size(self.used)
+            display_path(&self.path),
+            format_size(self.value),
+            format_size(self.used)
         )
     }
 }
 
 /// Finds the memory limit that leaves the least room, from the cgroup up to the root.
-pub fn binding(seen: &Observation, path: &str) -> Option<Binding> {
+pub fn tightest_binding(seen: &Observation, path: &str) -> Option<Binding> {
     let limits = path_up(path).filter_map(|path| {
         let cgroup = seen.cgroup_at(path)?;
         let (file, value) = match (cgroup.max, cgroup.high) {
@@ -83,11 +83,11 @@ pub fn is_about_the_hosts(seen: &Observation, throttled: &Throttled) -> bool {
     let host = throttled
         .host
         .or_else(|| seen.limits.last().map(|(_, limits)| *limits));
-    host.is_some_and(|host| throttled.pause.freerun() * 2 > host.freerun())
+    host.is_some_and(|host| throttled.pause.freerun_pages() * 2 > host.freerun_pages())
 }
 
 /// Derives the limit of the domain that decided.
-pub fn derive(seen: &Observation, group: &Group, domain: Domain) -> Derived {
+pub fn derive_limit(seen: &Observation, group: &Group, domain: Domain) -> Derived {
     match domain {
         Domain::Host => of_host(seen),
         Domain::Cgroup => of_cgroup(seen, group),
@@ -138,26 +138,26 @@ fn of_host(seen: &Observation) -> Derived {
         return Derived::default();
     };
     let (limit, background) = (limits.thresh * PAGE, limits.background * PAGE);
-    let freerun = limits.freerun() * PAGE;
+    let freerun = limits.freerun_pages() * PAGE;
     let source = match &seen.host {
         Some(host) if host.dirty_bytes > 0 => format!("vm.dirty_bytes {}", host.dirty_bytes),
         Some(host) => format!(
             "vm.dirty_ratio {} % of {} that could be dirty",
             host.dirty_ratio,
-            size(limit * 100 / host.dirty_ratio.max(1))
+            format_size(limit * 100 / host.dirty_ratio.max(1))
         ),
         None => "taken from the events".into(),
     };
     let median = median_held(seen).unwrap_or(0);
     Derived {
         sentences: vec![
-            format!("the host's limit is {}: {source}", size(limit)),
+            format!("the host's limit is {}: {source}", format_size(limit)),
             format!(
                 "writers are held above the middle of background and limit, ({} + {}) / 2 = {}; the host held {} (median)",
-                size(background),
-                size(limit),
-                size(freerun),
-                size(median)
+                format_size(background),
+                format_size(limit),
+                format_size(freerun),
+                format_size(median)
             ),
         ],
         limit: Some(limit),
@@ -186,25 +186,25 @@ fn of_cgroup(seen: &Observation, group: &Group) -> Derived {
         .last();
     let (Some((_, throttled)), Some((_, host))) = (event, seen.limits.last()) else {
         return Derived {
-            binding: binding(seen, &path),
+            binding: tightest_binding(seen, &path),
             ..Derived::default()
         };
     };
-    let freerun = throttled.pause.freerun() * PAGE;
+    let freerun = throttled.pause.freerun_pages() * PAGE;
     // (background + limit) / 2 is the freerun level, and both are scaled by the same part.
     let part = host.thresh as f64 / (host.thresh + host.background).max(1) as f64;
     let limit = (2.0 * freerun as f64 * part) as u64;
     let mut derived = Derived {
         limit: Some(limit),
         freerun: Some(freerun),
-        binding: binding(seen, &path),
+        binding: tightest_binding(seen, &path),
         sentences: Vec::new(),
     };
     let (Some(settings), Some(cgroup)) = (&seen.host, seen.cgroup_at(&path)) else {
         derived.sentences = vec![format!(
             "the cgroup's limit is {}, the host's {}",
-            size(limit),
-            size(host.thresh * PAGE)
+            format_size(limit),
+            format_size(host.thresh * PAGE)
         )];
         return derived;
     };
@@ -217,8 +217,8 @@ fn of_cgroup(seen: &Observation, group: &Group) -> Derived {
     let setting = if settings.dirty_bytes > 0 {
         format!(
             "vm.dirty_bytes {} of {} dirtyable is {:.2} %",
-            size(settings.dirty_bytes),
-            size(dirtyable),
+            format_size(settings.dirty_bytes),
+            format_size(dirtyable),
             part * 100.0
         )
     } else {
@@ -228,25 +228,25 @@ fn of_cgroup(seen: &Observation, group: &Group) -> Derived {
     derived.sentences = vec![
         format!(
             "the limit of {} is {}: {setting}, and a cgroup gets that part of what it could have dirty, {}",
-            shown(&path),
-            size(limit),
-            size(could)
+            display_path(&path),
+            format_size(limit),
+            format_size(could)
         ),
         match &derived.binding {
             Some(binding) => format!(
                 "that is its page cache, {}, and what it may still grow by: {}",
-                size(cgroup.file),
-                binding.sentence()
+                format_size(cgroup.file),
+                binding.to_sentence()
             ),
             None => format!(
                 "that is its page cache, {}, and clean memory elsewhere; no memory limit is set",
-                size(cgroup.file)
+                format_size(cgroup.file)
             ),
         },
         format!(
             "writers are held from {} on; the cgroup held {}",
-            size(freerun),
-            size(throttled.pause.dirty * PAGE)
+            format_size(freerun),
+            format_size(throttled.pause.dirty * PAGE)
         ),
     ];
     derived
@@ -261,7 +261,7 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
         .filter_map(|path| seen.cgroup_at(path))
         .find(|cgroup| !cgroup.ceilings.is_empty())?;
     let pause = group.pauses().last();
-    let freerun = pause.map(|(_, throttled)| throttled.pause.freerun() * PAGE);
+    let freerun = pause.map(|(_, throttled)| throttled.pause.freerun_pages() * PAGE);
     let value = cgroup.ceilings.iter().find_map(|line| {
         line.strip_prefix(Knob::DirtyBytes.file())?
             .strip_prefix(" = ")?
@@ -280,14 +280,14 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
     };
     let mut sentences = vec![format!(
         "{} has {}, for all that it and its descendants hold; they hold {}",
-        shown(&cgroup.path),
+        display_path(&cgroup.path),
         cgroup.ceilings.join(" and "),
-        size(binding.used)
+        format_size(binding.used)
     )];
     sentences.extend(freerun.map(|freerun| {
         format!(
             "writers are held from {} on: half way between the scaled background level and 3/4 of the ceiling, where their pace ends",
-            size(freerun)
+            format_size(freerun)
         )
     }));
     Some(Derived {
@@ -299,16 +299,16 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
 }
 
 /// Floors that cover a cgroup: its own and those above it, each with what counts against it.
-pub fn floors(seen: &Observation, path: &str) -> Vec<String> {
+pub fn describe_floors(seen: &Observation, path: &str) -> Vec<String> {
     let covering = path_up(path).filter_map(|path| {
         let cgroup = seen.cgroup_at(path)?;
         let floor = cgroup.dirty_min.filter(|floor| *floor > 0)?;
         let held = cgroup.dirty + cgroup.writeback;
         Some(format!(
             "{} has a floor of {}, for all that it and its descendants hold; they hold {}",
-            shown(path),
-            size(floor),
-            size(held)
+            display_path(path),
+            format_size(floor),
+            format_size(held)
         ))
     });
     let mut sentences: Vec<String> = covering.collect();
@@ -316,8 +316,8 @@ pub fn floors(seen: &Observation, path: &str) -> Vec<String> {
         if !sentences.is_empty() {
             sentences.push(format!(
                 "{} of the floor are in effect for {}: weir honours no more of it than fits in memory, below a ceiling and in the host's limit",
-                size(stat.floor),
-                shown(path)
+                format_size(stat.floor),
+                display_path(path)
             ));
         }
     }
@@ -325,12 +325,12 @@ pub fn floors(seen: &Observation, path: &str) -> Vec<String> {
 }
 
 /// The most that a device may hold of the host's limit.
-fn share(host: u64, device: &Device) -> u64 {
+fn device_share(host: u64, device: &Device) -> u64 {
     (u128::from(host) * u128::from(device.max_share()) / 1_000_000) as u64
 }
 
 fn of_device(seen: &Observation, group: &Group) -> Derived {
-    let bdi = group.device().unwrap_or_default();
+    let bdi = group.main_device().unwrap_or_default();
     let Some(device) = seen.devices.iter().find(|device| device.bdi == bdi) else {
         return Derived::default();
     };
@@ -354,18 +354,18 @@ fn of_device(seen: &Observation, group: &Group) -> Derived {
             ),
             format!(
                 "its share is at most {}, max_ratio {} % of the host's {}, at least min_ratio {} %; in between what it wrote of late, against other devices",
-                size(share(host, device)),
+                format_size(device_share(host, device)),
                 device.max_share() as f64 / 1e4,
-                size(host),
+                format_size(host),
                 device.min_ratio
             ),
             format!(
                 "it aimed at {} and held {}",
-                size(throttled.pause.bdi_setpoint * PAGE),
-                size(throttled.pause.bdi_dirty * PAGE)
+                format_size(throttled.pause.bdi_setpoint * PAGE),
+                format_size(throttled.pause.bdi_dirty * PAGE)
             ),
         ],
-        limit: Some(share(host, device)),
+        limit: Some(device_share(host, device)),
         freerun: None,
         binding: None,
     }

@@ -26,11 +26,11 @@
 use super::domain::Domain;
 use super::group::{self, Group};
 use super::{io_max, limit};
-use crate::model::cgroup::{Cgroup, path_up, shown};
+use crate::model::cgroup::{Cgroup, display_path, path_up};
 use crate::model::event::Pause;
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
-use crate::model::stall::Kind;
+use crate::model::stall::StallKind;
 use crate::model::target::Target;
 use knobs::Knob;
 use serde::Serialize;
@@ -126,7 +126,7 @@ impl From<Domain> for Limit {
 }
 
 /// Cgroups and what each of them has, for itself.
-type Has = BTreeMap<String, f64>;
+type BytesByCgroup = BTreeMap<String, f64>;
 
 /// Bytes that cgroups dirtied, and that came to them, of late: it tells whose dirty pages are
 /// another's.
@@ -149,7 +149,7 @@ struct Flow {
 impl Flow {
     /// Takes out what is written by now: `part` of what there was is still dirty. Without it a
     /// cgroup that wrote a file once would have made the pages that another dirties there later.
-    fn keep(&mut self, part: f64) {
+    fn keep_part(&mut self, part: f64) {
         let own = self.dirtied.min(self.came).max(0.0);
         self.dirtied -= own * (1.0 - part);
         self.came *= part;
@@ -168,14 +168,14 @@ const LITTLE: f64 = 0.05;
 
 impl Flows {
     /// Flows of one stretch of time.
-    fn of(seen: &Observation) -> Flows {
+    fn from_observation(seen: &Observation) -> Flows {
         let mut flows = Flows::default();
-        flows.note(seen);
+        flows.add_stretch(seen);
         flows
     }
 
     /// Takes in what was seen.
-    pub fn note(&mut self, seen: &Observation) {
+    pub fn add_stretch(&mut self, seen: &Observation) {
         let fade = (-seen.seconds / FLOWS).exp();
         for flow in self.flows.values_mut() {
             flow.dirtied *= fade;
@@ -183,25 +183,25 @@ impl Flows {
         }
         self.flows
             .retain(|_, flow| flow.dirtied + flow.came.abs() >= PAGE as f64);
-        for (path, dirtied) in dirtied(seen, None) {
+        for (path, dirtied) in dirtied_bytes(seen, None) {
             self.flows.entry(path).or_default().dirtied += dirtied;
         }
-        let stack = seen.stack();
-        let came = own(seen, |cgroup| {
+        let stack = seen.device_stack();
+        let came = own_bytes(seen, |cgroup| {
             let grown = cgroup.grown? as f64;
-            Some(cgroup.written(&stack) as f64 + grown)
+            Some(cgroup.bytes_written(&stack) as f64 + grown)
         });
         for (path, came) in came.into_iter().filter(|(_, came)| *came != 0.0) {
             self.flows.entry(path).or_default().came += came;
         }
-        let held = own(seen, |cgroup| {
+        let held = own_bytes(seen, |cgroup| {
             Some((cgroup.dirty + cgroup.writeback) as f64)
         });
-        let written = own(seen, |cgroup| Some(cgroup.written(&stack) as f64));
+        let written = own_bytes(seen, |cgroup| Some(cgroup.bytes_written(&stack) as f64));
         for (path, written) in written.into_iter().filter(|(_, bytes)| *bytes > 0.0) {
             if let Some(flow) = self.flows.get_mut(&path) {
                 let held = held.get(&path).map_or(0.0, |bytes| bytes.max(0.0));
-                flow.keep(held / (held + written));
+                flow.keep_part(held / (held + written));
             }
         }
         let fade = (-seen.seconds / QUEUED).exp();
@@ -217,7 +217,7 @@ impl Flows {
 
     /// Moves what cgroups have of others' making to those others. What `seen` says of floors tells
     /// whose writers are never held, so that what they dirty is not known.
-    fn settle(&self, seen: &Observation, has: &mut Has) {
+    fn settle_foreign(&self, seen: &Observation, has: &mut BytesByCgroup) {
         let outward = |(path, flow): (&String, &Flow)| {
             let beyond = flow.dirtied - flow.came.max(0.0);
             (flow.dirtied > FOREIGN * flow.came.max(0.0)).then(|| (path.clone(), beyond))
@@ -255,20 +255,20 @@ impl Flows {
 }
 
 /// Divides what was lost in a stretch of time; `flows` has seen it, and those before.
-pub fn owed(seen: &Observation, flows: &Flows) -> Vec<Owed> {
+pub fn divide_losses(seen: &Observation, flows: &Flows) -> Vec<Owed> {
     let mut lost: BTreeMap<(String, String, Limit, String), f64> = BTreeMap::new();
     let parts = Parts { seen, flows };
     let host = parts.of_host();
-    for group in group::groups(seen, &Target::Host) {
-        let mut add = |culprits: &Has, limit: Limit, device: &str, seconds: f64| {
-            let victim = parts.victim(&group);
+    for group in group::find_groups(seen, &Target::Host) {
+        let mut add = |culprits: &BytesByCgroup, limit: Limit, device: &str, seconds: f64| {
+            let victim = parts.victim_name(&group);
             let all: f64 = culprits.values().sum();
             for (culprit, part) in culprits {
                 let key = (victim.clone(), name(culprit), limit, device.to_string());
                 *lost.entry(key).or_default() += seconds * part / all;
             }
         };
-        for ((domain, device), seconds) in throttled(seen, &group) {
+        for ((domain, device), seconds) in throttled_seconds(seen, &group) {
             let (culprits, limit) = parts.of_pauses(&group, domain, &device, &host);
             add(&culprits, limit, &device, seconds);
         }
@@ -276,9 +276,9 @@ pub fn owed(seen: &Observation, flows: &Flows) -> Vec<Owed> {
         for stall in &group.stalls {
             let seconds = stall.length_ns() as f64 / 1e9;
             match &stall.kind {
-                Kind::Sync => synced += seconds,
-                Kind::Reclaim(of) => reclaimed[usize::from(of.is_for_limit)] += seconds,
-                Kind::Throttle(_) | Kind::Kswapd(_) => {}
+                StallKind::Sync => synced += seconds,
+                StallKind::Reclaim(of) => reclaimed[usize::from(of.is_for_limit)] += seconds,
+                StallKind::Throttle(_) | StallKind::Kswapd(_) => {}
             }
         }
         if synced > 0.0 {
@@ -295,7 +295,7 @@ pub fn owed(seen: &Observation, flows: &Flows) -> Vec<Owed> {
             );
         }
         if reclaimed[1] > 0.0 {
-            let binding = limit::binding(seen, &group.path);
+            let binding = limit::tightest_binding(seen, &group.path);
             let below = binding.map_or_else(|| group.path.clone(), |binding| binding.path);
             add(
                 &parts.of_memory(&group.path, &below),
@@ -319,26 +319,26 @@ pub fn owed(seen: &Observation, flows: &Flows) -> Vec<Owed> {
 /// The cgroup that owes most of what the host's limit takes, by what was seen alone; nothing where
 /// what cgroups hold is not known.
 pub(super) fn most_of_host(seen: &Observation) -> Option<String> {
-    let flows = Flows::of(seen);
+    let flows = Flows::from_observation(seen);
     let parts = Parts {
         seen,
         flows: &flows,
     };
-    most(&parts.of_host(), None)
+    largest_culprit(&parts.of_host(), None)
 }
 
 /// The cgroup other than the victim that owes most of its fsyncs, by what was seen alone.
 pub(super) fn most_of_syncs(seen: &Observation, victim: &str) -> Option<String> {
-    let flows = Flows::of(seen);
+    let flows = Flows::from_observation(seen);
     let parts = Parts {
         seen,
         flows: &flows,
     };
     let culprits = parts.of_syncs(victim, &parts.device_of(victim));
-    most(&culprits, Some(victim))
+    largest_culprit(&culprits, Some(victim))
 }
 
-fn most(has: &Has, but: Option<&str>) -> Option<String> {
+fn largest_culprit(has: &BytesByCgroup, but: Option<&str>) -> Option<String> {
     let others = has.iter().filter(|(path, _)| but != Some(path.as_str()));
     others
         .max_by(|a, b| a.1.total_cmp(b.1))
@@ -350,14 +350,14 @@ fn name(path: &str) -> String {
     if path == UNKNOWN {
         UNKNOWN.into()
     } else {
-        shown(path)
+        display_path(path)
     }
 }
 
 /// Throttled seconds by the domain that decided and the device.
-fn throttled(seen: &Observation, group: &Group) -> BTreeMap<(Domain, String), f64> {
+fn throttled_seconds(seen: &Observation, group: &Group) -> BTreeMap<(Domain, String), f64> {
     let mut throttled: BTreeMap<(Domain, String), f64> = BTreeMap::new();
-    for (domain, stall, of) in group.decisions(seen) {
+    for (domain, stall, of) in group.pause_decisions(seen) {
         let key = (domain, of.pause.bdi.clone());
         *throttled.entry(key).or_default() += stall.length_ns() as f64 / 1e9;
     }
@@ -365,11 +365,11 @@ fn throttled(seen: &Observation, group: &Group) -> BTreeMap<(Domain, String), f6
 }
 
 /// Bytes that tasks had dirtied at their pauses, by their cgroup; to one device, or any.
-fn dirtied(seen: &Observation, device: Option<&str>) -> Has {
-    let mut dirtied = Has::new();
+fn dirtied_bytes(seen: &Observation, device: Option<&str>) -> BytesByCgroup {
+    let mut dirtied = BytesByCgroup::new();
     let mut last: BTreeMap<u32, &Pause> = BTreeMap::new();
     for stall in &seen.stalls {
-        let Kind::Throttle(throttled) = &stall.kind else {
+        let StallKind::Throttle(throttled) = &stall.kind else {
             continue;
         };
         let pause = &throttled.pause;
@@ -379,7 +379,7 @@ fn dirtied(seen: &Observation, device: Option<&str>) -> Has {
         if device.is_none_or(|device| device == pause.bdi) {
             let pages = pause.dirtied.saturating_sub(again);
             *dirtied
-                .entry(memory_of(seen, &group::home(seen, stall)))
+                .entry(memory_of(seen, &group::home_of(seen, stall)))
                 .or_default() += (pages * PAGE) as f64;
         }
     }
@@ -394,8 +394,8 @@ fn memory_of(seen: &Observation, path: &str) -> String {
 }
 
 /// Bytes that each cgroup has for itself of what files count with all descendants'.
-fn own(seen: &Observation, of: impl Fn(&Cgroup) -> Option<f64>) -> Has {
-    let mut own = Has::new();
+fn own_bytes(seen: &Observation, of: impl Fn(&Cgroup) -> Option<f64>) -> BytesByCgroup {
+    let mut own = BytesByCgroup::new();
     for cgroup in &seen.cgroups {
         *own.entry(cgroup.path.clone()).or_default() += of(cgroup).unwrap_or(0.0);
     }
@@ -418,9 +418,10 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     /// A task that ended before its cgroup was asked for has none, or that of its pages.
-    fn victim(&self, group: &Group) -> String {
+    fn victim_name(&self, group: &Group) -> String {
         let is_known = group.stalls.iter().any(|stall| {
-            self.seen.homes.contains_key(&stall.task) || matches!(stall.kind, Kind::Throttle(_))
+            self.seen.homes.contains_key(&stall.task)
+                || matches!(stall.kind, StallKind::Throttle(_))
         });
         if is_known {
             name(&group.path)
@@ -430,13 +431,13 @@ impl Parts<'_> {
     }
 
     /// Dirty pages of each cgroup.
-    fn held(&self) -> Has {
-        let mut held = own(self.seen, |cgroup| {
+    fn held_bytes(&self) -> BytesByCgroup {
+        let mut held = own_bytes(self.seen, |cgroup| {
             Some((cgroup.dirty + cgroup.writeback) as f64)
         });
         let empty = self.of_descendants_alone();
         held.retain(|path, bytes| *bytes > 0.0 && !empty.contains(path.as_str()));
-        self.flows.settle(self.seen, &mut held);
+        self.flows.settle_foreign(self.seen, &mut held);
         held
     }
 
@@ -457,48 +458,56 @@ impl Parts<'_> {
         above
     }
 
-    fn of_host(&self) -> Has {
+    fn of_host(&self) -> BytesByCgroup {
         let background = self
             .seen
             .limits
             .last()
             .map_or(0, |(_, limits)| limits.background * PAGE);
-        let mut held = self.held();
+        let mut held = self.held_bytes();
         // What no cgroup below accounts for is of the kernel, or of cgroups that are gone.
         if held.len() > 1 {
             held.remove("");
         }
-        self.beyond(held, background as f64)
+        self.beyond_share(held, background as f64)
     }
 
     /// Culprits of pauses that a domain decided, and the limit that they are for.
-    fn of_pauses(&self, group: &Group, domain: Domain, device: &str, host: &Has) -> (Has, Limit) {
-        if let Some(held) = io_max::writes(self.seen, group, most(host, None).as_deref()) {
-            return (self.below(&held.path), Limit::IoMax);
+    fn of_pauses(
+        &self,
+        group: &Group,
+        domain: Domain,
+        device: &str,
+        host: &BytesByCgroup,
+    ) -> (BytesByCgroup, Limit) {
+        if let Some(held) =
+            io_max::find_write_limit(self.seen, group, largest_culprit(host, None).as_deref())
+        {
+            return (self.holders_below(&held.path), Limit::IoMax);
         }
         let own = group.domain_path(self.seen);
         let culprits = match domain {
             Domain::Host => host.clone(),
-            Domain::Cgroup | Domain::Ceiling => self.below(&own),
-            Domain::Ancestor => match limit::derive(self.seen, group, domain).binding {
+            Domain::Cgroup | Domain::Ceiling => self.holders_below(&own),
+            Domain::Ancestor => match limit::derive_limit(self.seen, group, domain).binding {
                 Some(binding) if binding.file.starts_with("memory.dirty") => {
-                    self.below(&binding.path)
+                    self.holders_below(&binding.path)
                 }
                 Some(binding) => self.of_usage(&binding.path, &own),
-                None => Has::from([(own, 1.0)]),
+                None => BytesByCgroup::from([(own, 1.0)]),
             },
             Domain::Device => {
-                let half = self.beyond(dirtied(self.seen, Some(device)), f64::INFINITY);
+                let half = self.beyond_share(dirtied_bytes(self.seen, Some(device)), f64::INFINITY);
                 if half.values().sum::<f64>() > 0.0 {
                     half
                 } else {
-                    Has::from([(own, 1.0)])
+                    BytesByCgroup::from([(own, 1.0)])
                 }
             }
-            Domain::Unknown => Has::from([(UNKNOWN.into(), 1.0)]),
+            Domain::Unknown => BytesByCgroup::from([(UNKNOWN.into(), 1.0)]),
         };
         let culprits = if culprits.is_empty() {
-            Has::from([(UNKNOWN.into(), 1.0)])
+            BytesByCgroup::from([(UNKNOWN.into(), 1.0)])
         } else {
             culprits
         };
@@ -506,15 +515,15 @@ impl Parts<'_> {
     }
 
     /// Holders of dirty pages at and below a cgroup.
-    fn below(&self, path: &str) -> Has {
-        self.within(self.held(), path)
+    fn holders_below(&self, path: &str) -> BytesByCgroup {
+        self.within_path(self.held_bytes(), path)
     }
 
     /// Users of memory at and below a cgroup. The page cache of the one that is held takes no room
     /// from it: what could be dirty includes that.
-    fn of_usage(&self, path: &str, held: &str) -> Has {
-        let usage = own(self.seen, |cgroup| Some(cgroup.current as f64));
-        let cache = own(self.seen, |cgroup| Some(cgroup.file as f64));
+    fn of_usage(&self, path: &str, held: &str) -> BytesByCgroup {
+        let usage = own_bytes(self.seen, |cgroup| Some(cgroup.current as f64));
+        let cache = own_bytes(self.seen, |cgroup| Some(cgroup.file as f64));
         let takes = |(of, bytes): (String, f64)| {
             let is_held = path_up(&of).any(|above| above == held);
             let cache = if is_held {
@@ -524,24 +533,26 @@ impl Parts<'_> {
             };
             (of, bytes - cache)
         };
-        let mut usage: Has = usage.into_iter().map(takes).collect();
+        let mut usage: BytesByCgroup = usage.into_iter().map(takes).collect();
         // What is its own is of cgroups that are gone.
         if path != held {
             usage.remove(path);
         }
-        let within = self.within(usage, path);
+        let within = self.within_path(usage, path);
         match within.len() {
-            1 if within.contains_key(path) && path != held => Has::from([(held.into(), 1.0)]),
+            1 if within.contains_key(path) && path != held => {
+                BytesByCgroup::from([(held.into(), 1.0)])
+            }
             _ => within,
         }
     }
 
-    fn within(&self, mut has: Has, path: &str) -> Has {
+    fn within_path(&self, mut has: BytesByCgroup, path: &str) -> BytesByCgroup {
         has.retain(|of, bytes| *bytes > 0.0 && path_up(of).any(|above| above == path));
         if has.is_empty() {
-            return Has::from([(path.to_string(), 1.0)]);
+            return BytesByCgroup::from([(path.to_string(), 1.0)]);
         }
-        self.beyond(has, f64::INFINITY)
+        self.beyond_share(has, f64::INFINITY)
     }
 
     /// The device that most of a cgroup's data went to; the busiest if none did.
@@ -559,30 +570,30 @@ impl Parts<'_> {
     }
 
     /// Culprits of a wait for fsync: those whose data the device wrote meanwhile.
-    fn of_syncs(&self, victim: &str, device: &str) -> Has {
+    fn of_syncs(&self, victim: &str, device: &str) -> BytesByCgroup {
         let of = |cgroup: &Cgroup| (cgroup.path.clone(), device.to_string());
-        let mut written = own(self.seen, |cgroup| {
+        let mut written = own_bytes(self.seen, |cgroup| {
             self.flows.written.get(&of(cgroup)).copied()
         });
         // The root's is the journal's, which is written for all.
         written.remove("");
         written.retain(|_, bytes| *bytes > 0.0);
-        self.flows.settle(self.seen, &mut written);
-        let culprits = self.beyond(written, f64::INFINITY);
+        self.flows.settle_foreign(self.seen, &mut written);
+        let culprits = self.beyond_share(written, f64::INFINITY);
         if culprits.is_empty() {
-            Has::from([(victim.into(), 1.0)])
+            BytesByCgroup::from([(victim.into(), 1.0)])
         } else {
             culprits
         }
     }
 
     /// Cgroups for which memory was reclaimed, at and below a cgroup.
-    fn of_memory(&self, victim: &str, below: &str) -> Has {
-        let taken = own(self.seen, |cgroup| {
+    fn of_memory(&self, victim: &str, below: &str) -> BytesByCgroup {
+        let taken = own_bytes(self.seen, |cgroup| {
             cgroup.allocated.map(|bytes| bytes as f64)
         });
         let is_below = |path: &String| path_up(path).any(|above| above == below);
-        let mut taken: Has = taken
+        let mut taken: BytesByCgroup = taken
             .into_iter()
             .filter(|(path, bytes)| *bytes > 0.0 && is_below(path))
             .collect();
@@ -592,18 +603,18 @@ impl Parts<'_> {
         if taken.is_empty() {
             return self.of_usage(below, victim);
         }
-        self.beyond(taken, f64::INFINITY)
+        self.beyond_share(taken, f64::INFINITY)
     }
 
     /// Bytes that each has beyond its share of `level`, or of half of all if that is less.
-    fn beyond(&self, has: Has, level: f64) -> Has {
+    fn beyond_share(&self, has: BytesByCgroup, level: f64) -> BytesByCgroup {
         let all: f64 = has.values().sum();
-        let mut tree = Tree::default();
+        let mut tree = ShareTree::default();
         for (path, bytes) in has {
             tree.add(self.seen, &path, bytes);
         }
-        let mut beyond = Has::new();
-        tree.divide("", level.min(all / 2.0), &mut beyond);
+        let mut beyond = BytesByCgroup::new();
+        tree.divide_share("", level.min(all / 2.0), &mut beyond);
         beyond.retain(|_, bytes| *bytes > 0.0);
         beyond
     }
@@ -611,10 +622,10 @@ impl Parts<'_> {
 
 /// Bytes of cgroups, with all below them.
 #[derive(Default)]
-struct Tree(BTreeMap<String, Node>);
+struct ShareTree(BTreeMap<String, ShareNode>);
 
 #[derive(Default)]
-struct Node {
+struct ShareNode {
     own: f64,
     all: f64,
     weight: f64,
@@ -631,33 +642,33 @@ struct Claim {
     weight: f64,
 }
 
-impl Tree {
+impl ShareTree {
     fn add(&mut self, seen: &Observation, path: &str, bytes: f64) {
-        self.node(seen, path).own += bytes;
+        self.node_at(seen, path).own += bytes;
         let mut below: Option<&str> = None;
         for path in path_up(path) {
-            let node = self.node(seen, path);
+            let node = self.node_at(seen, path);
             node.all += bytes;
             node.below.extend(below.map(str::to_string));
             below = Some(path);
         }
     }
 
-    fn node(&mut self, seen: &Observation, path: &str) -> &mut Node {
+    fn node_at(&mut self, seen: &Observation, path: &str) -> &mut ShareNode {
         self.0.entry(path.to_string()).or_insert_with(|| {
             let cgroup = seen.cgroup_at(path);
             let weight = cgroup.and_then(|cgroup| cgroup.weight);
             let floor = cgroup.and_then(|cgroup| cgroup.dirty_min);
-            Node {
+            ShareNode {
                 weight: weight.unwrap_or_else(|| Knob::DirtyWeight.default()) as f64,
                 floor: floor.unwrap_or(0) as f64,
-                ..Node::default()
+                ..ShareNode::default()
             }
         })
     }
 
     /// Gives `amount` to a cgroup and those below it, and notes what they have beyond that.
-    fn divide(&self, path: &str, amount: f64, beyond: &mut Has) {
+    fn divide_share(&self, path: &str, amount: f64, beyond: &mut BytesByCgroup) {
         let Some(node) = self.0.get(path) else { return };
         // Its own pages are as those of one more cgroup below.
         let own = Claim {
@@ -678,9 +689,9 @@ impl Tree {
             })
             .chain([own])
             .collect();
-        let shares = shares(amount, &claims);
+        let shares = fair_shares(amount, &claims);
         for (path, share) in node.below.iter().zip(&shares) {
-            self.divide(path, *share, beyond);
+            self.divide_share(path, *share, beyond);
         }
         if let Some(share) = shares.last() {
             beyond.insert(path.to_string(), (node.own - share).max(0.0));
@@ -690,7 +701,7 @@ impl Tree {
 
 /// Max-min fair shares by weight: those who want less than their part get it, the rest is divided
 /// among the others.
-fn shares(amount: f64, claims: &[Claim]) -> Vec<f64> {
+fn fair_shares(amount: f64, claims: &[Claim]) -> Vec<f64> {
     let sure: Vec<f64> = claims
         .iter()
         .map(|claim| claim.floor.min(claim.demand))

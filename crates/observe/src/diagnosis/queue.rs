@@ -11,10 +11,10 @@
 
 use super::command::cgroup_file;
 use super::holders::by_cgroup;
-use super::remedy::{Remedy, can_have_weir, echo, loaded_first, stock_first};
-use crate::model::host::{Device, Queue};
+use super::remedy::{Remedy, can_have_weir, echo_command, loaded_first, stock_first};
+use crate::model::host::{Device, QueueBound};
 use crate::model::observation::Observation;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use knobs::Knob;
 use policy::objective;
 
@@ -28,8 +28,8 @@ const BUSY: f64 = 0.6;
 
 /// The cgroup that a task at `path` stands behind on the device: another, that writes most of what
 /// is written there, if the device is busy for most of the time.
-pub fn flood(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<String> {
-    let device = device(seen, bdi?)?;
+pub fn find_flood(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<String> {
+    let device = find_device(seen, bdi?)?;
     if (device.busy_ms as f64) < BUSY * 1_000.0 * seen.seconds {
         return None;
     }
@@ -42,8 +42,8 @@ pub fn flood(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<String
 }
 
 /// Against waits behind what `flood` writes to the device.
-pub fn remedies(seen: &Observation, flood: Option<&str>, bdi: Option<&str>) -> Vec<Remedy> {
-    let device = bdi.and_then(|bdi| device(seen, bdi));
+pub fn flood_remedies(seen: &Observation, flood: Option<&str>, bdi: Option<&str>) -> Vec<Remedy> {
+    let device = bdi.and_then(|bdi| find_device(seen, bdi));
     let (Some(device), Some(flood)) = (device, flood) else {
         return Vec::new();
     };
@@ -64,22 +64,26 @@ pub fn remedies(seen: &Observation, flood: Option<&str>, bdi: Option<&str>) -> V
         let effect = format!(
             "{flood} has no more than that in flight, and as many dirty pages as now: what waits behind it waits for \
              about {}; less is sooner, until the disk writes less",
-            milliseconds(bytes, rate)
+            format_wait(bytes, rate)
         );
-        loaded_first(seen, echo(window, &value, &file, effect))
+        loaded_first(seen, echo_command(window, &value, &file, effect))
     });
-    let disks = seen.stack().down(&device.bdi).into_iter();
-    let disks = disks.filter_map(|bdi| self::device(seen, &bdi));
-    let queues = disks.filter_map(|disk| queue(disk.disk.as_deref()?, &disk.queue?, bytes, rate));
+    let disks = seen
+        .device_stack()
+        .device_and_below(&device.bdi)
+        .into_iter();
+    let disks = disks.filter_map(|bdi| self::find_device(seen, &bdi));
+    let queues =
+        disks.filter_map(|disk| queue_remedy(disk.disk.as_deref()?, &disk.queue?, bytes, rate));
     stock_first(seen, window.into_iter().chain(queues).collect())
 }
 
-fn device<'a>(seen: &'a Observation, bdi: &str) -> Option<&'a Device> {
+fn find_device<'a>(seen: &'a Observation, bdi: &str) -> Option<&'a Device> {
     seen.devices.iter().find(|device| device.bdi == bdi)
 }
 
 /// The disk's own bound on what is in flight.
-fn queue(disk: &str, own: &Queue, bytes: u64, rate: u64) -> Option<Remedy> {
+fn queue_remedy(disk: &str, own: &QueueBound, bytes: u64, rate: u64) -> Option<Remedy> {
     let now = objective::Queue {
         requests: own.requests,
         kib: own.kib,
@@ -96,9 +100,9 @@ fn queue(disk: &str, own: &Queue, bytes: u64, rate: u64) -> Option<Remedy> {
         effect: format!(
             "{disk} has {} in flight at most instead of {}, of all cgroups: what waits behind it waits for about {}; \
              double either if the disk writes less than before; until the next boot",
-            size(in_flight(requests, kib)),
-            size(in_flight(own.requests, own.kib)),
-            milliseconds(in_flight(requests, kib), rate)
+            format_size(in_flight(requests, kib)),
+            format_size(in_flight(own.requests, own.kib)),
+            format_wait(in_flight(requests, kib), rate)
         ),
     })
 }
@@ -109,6 +113,6 @@ fn in_flight(requests: u64, kib: u64) -> u64 {
 }
 
 /// Twice what the disk takes to write this, in words.
-fn milliseconds(bytes: u64, rate: u64) -> String {
+fn format_wait(bytes: u64, rate: u64) -> String {
     format!("{:.0} ms", bytes as f64 * 2_000.0 / rate.max(1) as f64)
 }

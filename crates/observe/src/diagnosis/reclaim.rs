@@ -17,11 +17,11 @@ use super::unchanged::{Unchanged, Why};
 use super::verdict::{Cause, Holder, Verdict};
 use super::{holders, killed};
 use crate::diagnosis::command::cgroup_file;
-use crate::model::cgroup::{Cgroup, shown};
+use crate::model::cgroup::{Cgroup, display_path};
 use crate::model::observation::Observation;
 use crate::model::reclaim::{Reason, Vmscan};
-use crate::model::stall::Kind;
-use crate::model::text::size;
+use crate::model::stall::StallKind;
+use crate::model::text::format_size;
 use crate::model::wait::Wait;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ const MOSTLY: u64 = 80;
 /// Work or wait of a task in reclaim, or because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum ReclaimPart {
     /// Scanned for the host: for all cgroups.
     ScanningForOthers,
     /// Scanned for a limit of its own, or of a cgroup above.
@@ -55,32 +55,32 @@ pub enum Part {
     OverHigh,
 }
 
-impl From<Reason> for Part {
-    fn from(reason: Reason) -> Part {
+impl From<Reason> for ReclaimPart {
+    fn from(reason: Reason) -> ReclaimPart {
         match reason {
-            Reason::Writeback => Part::Writeback,
-            Reason::Isolated => Part::Isolated,
-            Reason::Noprogress => Part::Noprogress,
-            Reason::Congested => Part::Congested,
-            Reason::Other => Part::Asleep,
+            Reason::Writeback => ReclaimPart::Writeback,
+            Reason::Isolated => ReclaimPart::Isolated,
+            Reason::Noprogress => ReclaimPart::Noprogress,
+            Reason::Congested => ReclaimPart::Congested,
+            Reason::Other => ReclaimPart::Asleep,
         }
     }
 }
 
-impl Part {
+impl ReclaimPart {
     /// In words, after "most of the time".
-    fn words(self) -> &'static str {
+    fn in_words(self) -> &'static str {
         match self {
-            Part::ScanningForOthers => "scanning memory for the host",
-            Part::ScanningForItsLimit => "scanning memory for their limit",
-            Part::Writeback => "asleep until dirty pages are written",
-            Part::Isolated => "asleep until other tasks' reclaim has ended",
-            Part::Noprogress => "asleep because nothing can be reclaimed",
-            Part::Congested => "asleep until the disk has written what reclaim met before",
-            Part::Asleep => "asleep",
-            Part::SwapOut => "waiting in a disk's queue to write to swap",
-            Part::SwapIn => "waiting for what was evicted to be read back",
-            Part::OverHigh => "held for being over memory.high",
+            ReclaimPart::ScanningForOthers => "scanning memory for the host",
+            ReclaimPart::ScanningForItsLimit => "scanning memory for their limit",
+            ReclaimPart::Writeback => "asleep until dirty pages are written",
+            ReclaimPart::Isolated => "asleep until other tasks' reclaim has ended",
+            ReclaimPart::Noprogress => "asleep because nothing can be reclaimed",
+            ReclaimPart::Congested => "asleep until the disk has written what reclaim met before",
+            ReclaimPart::Asleep => "asleep",
+            ReclaimPart::SwapOut => "waiting in a disk's queue to write to swap",
+            ReclaimPart::SwapIn => "waiting for what was evicted to be read back",
+            ReclaimPart::OverHigh => "held for being over memory.high",
         }
     }
 }
@@ -89,9 +89,9 @@ impl Part {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Split {
     /// Task-seconds of the stalled, by what they went to.
-    pub seconds: BTreeMap<Part, f64>,
+    pub seconds: BTreeMap<ReclaimPart, f64>,
     /// Seconds that kswapd slept, by reason: it frees memory for all.
-    pub kswapd_seconds: BTreeMap<Part, f64>,
+    pub kswapd_seconds: BTreeMap<ReclaimPart, f64>,
     /// Pages of the host's reclaim; absent if unknown.
     pub pages: Option<Vmscan>,
     /// Bytes that each cgroup took meanwhile, most first: for whom memory was reclaimed.
@@ -100,26 +100,26 @@ pub struct Split {
 
 impl Split {
     /// Splits the reclaim of a group's tasks.
-    pub fn of(seen: &Observation, group: &Group) -> Split {
+    pub fn of_group(seen: &Observation, group: &Group) -> Split {
         let mut split = Split {
             pages: seen.vmscan,
             taken: holders::by_cgroup(seen, |cgroup| cgroup.allocated.unwrap_or(0)),
             ..Split::default()
         };
-        let mut add = |part: Part, seconds: f64| {
+        let mut add = |part: ReclaimPart, seconds: f64| {
             if seconds > 0.0 {
                 *split.seconds.entry(part).or_default() += seconds;
             }
         };
         let (mut others, mut own) = (0.0, 0.0);
         for stall in &group.stalls {
-            let Kind::Reclaim(reclaimed) = &stall.kind else {
+            let StallKind::Reclaim(reclaimed) = &stall.kind else {
                 continue;
             };
             let mut scanned = stall.length_ns() as f64 / 1e9;
             for (reason, ns) in &reclaimed.slept {
                 let slept = *ns as f64 / 1e9;
-                add(Part::from(*reason), slept);
+                add(ReclaimPart::from(*reason), slept);
                 scanned = (scanned - slept).max(0.0);
             }
             *(if reclaimed.is_for_limit {
@@ -128,7 +128,7 @@ impl Split {
                 &mut others
             }) += scanned;
         }
-        let waited = |wait: Wait| group.looked(wait);
+        let waited = |wait: Wait| group.looked_seconds(wait);
         // In a page fault the queue is met by reclaim, or by what is read back: with spans, no more
         // than they have.
         let queued = match others + own {
@@ -136,15 +136,15 @@ impl Split {
             scanned => waited(Wait::Queue).min(scanned),
         };
         let left = 1.0 - queued / (others + own).max(queued).max(f64::MIN_POSITIVE);
-        add(Part::SwapOut, queued);
-        add(Part::ScanningForOthers, others * left);
-        add(Part::ScanningForItsLimit, own * left);
-        add(Part::OverHigh, waited(Wait::OverHigh));
+        add(ReclaimPart::SwapOut, queued);
+        add(ReclaimPart::ScanningForOthers, others * left);
+        add(ReclaimPart::ScanningForItsLimit, own * left);
+        add(ReclaimPart::OverHigh, waited(Wait::OverHigh));
         if group.refaults {
-            add(Part::SwapIn, waited(Wait::Fault));
+            add(ReclaimPart::SwapIn, waited(Wait::Fault));
         }
         for stall in &seen.stalls {
-            if let Kind::Kswapd(reason) = stall.kind {
+            if let StallKind::Kswapd(reason) = stall.kind {
                 let slept = split.kswapd_seconds.entry(reason.into()).or_default();
                 *slept += stall.length_ns() as f64 / 1e9;
             }
@@ -153,7 +153,7 @@ impl Split {
     }
 
     /// The part that most of the time went to.
-    fn most(&self) -> Option<Part> {
+    fn largest_part(&self) -> Option<ReclaimPart> {
         let most = self.seconds.iter().max_by(|a, b| a.1.total_cmp(b.1));
         most.map(|(part, _)| *part)
     }
@@ -171,19 +171,24 @@ impl Split {
     /// Seconds in which it was for a limit of the stalled's own.
     fn for_limit(&self, group: &Group) -> f64 {
         let spans = group.stalls.iter().filter_map(|stall| match &stall.kind {
-            Kind::Reclaim(of) if of.is_for_limit => Some(stall.length_ns() as f64 / 1e9),
+            StallKind::Reclaim(of) if of.is_for_limit => Some(stall.length_ns() as f64 / 1e9),
             _ => None,
         });
-        spans.sum::<f64>() + self.seconds.get(&Part::OverHigh).copied().unwrap_or(0.0)
+        spans.sum::<f64>()
+            + self
+                .seconds
+                .get(&ReclaimPart::OverHigh)
+                .copied()
+                .unwrap_or(0.0)
     }
 
     /// The parts of the time, most first, in words.
-    pub fn sentence(&self) -> String {
+    pub fn to_sentence(&self) -> String {
         let mut parts: Vec<_> = self.seconds.iter().collect();
         parts.sort_by(|a, b| b.1.total_cmp(a.1));
         let parts = parts
             .into_iter()
-            .map(|(part, seconds)| format!("{seconds:.2} s {}", part.words()));
+            .map(|(part, seconds)| format!("{seconds:.2} s {}", part.in_words()));
         parts.collect::<Vec<_>>().join(", ")
     }
 
@@ -203,11 +208,11 @@ impl Split {
 }
 
 /// Fills in a verdict whose cause is reclaim.
-pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
-    let split = Split::of(seen, group);
+pub fn judge_reclaim(seen: &Observation, group: &Group, verdict: &mut Verdict) {
+    let split = Split::of_group(seen, group);
     let own: f64 = split.for_limit(group);
     let all: f64 = split.seconds.values().sum();
-    let binding = limit::binding(seen, &group.path);
+    let binding = limit::tightest_binding(seen, &group.path);
     verdict.cause = Cause::Reclaim;
     // Old recordings do not tell whom spans were for: a limit that is there is the likelier reason.
     let is_told = seen.vmscan.is_some();
@@ -223,30 +228,30 @@ pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
 }
 
 fn for_limit(seen: &Observation, binding: &Binding, verdict: &mut Verdict) {
-    verdict.culprit = Some(shown(&binding.path));
+    verdict.culprit = Some(display_path(&binding.path));
     verdict.because = format!(
         "its tasks reclaim memory, because {} is close to its {}",
-        shown(&binding.path),
+        display_path(&binding.path),
         binding.file
     );
-    verdict.limit.push(binding.sentence());
+    verdict.limit.push(binding.to_sentence());
     verdict.next = "each allocation goes on reclaiming until memory is free".into();
     let holder = seen.cgroup_at(&binding.path);
     let is_full_of_dirty = |cgroup: &&Cgroup| 2 * (cgroup.dirty + cgroup.writeback) > cgroup.file;
-    let raised = match unreclaimable(seen, binding) {
+    let raised = match unreclaimable_remedy(seen, binding) {
         Some(remedy) => vec![remedy],
-        None => remedy::reclaim(seen, Some(binding)),
+        None => remedy::reclaim_remedies(seen, Some(binding)),
     };
     let ceiling = holder
         .filter(is_full_of_dirty)
-        .and_then(|cgroup| killed::ceiling(seen, cgroup));
+        .and_then(|cgroup| killed::ceiling_remedy(seen, cgroup));
     let all = ceiling.into_iter().chain(raised);
     verdict.remedies = remedy::stock_first(seen, all.collect());
 }
 
 /// Remedy for memory that cannot be reclaimed: any `memory.high` is too little, however large, once
 /// it has grown.
-fn unreclaimable(seen: &Observation, binding: &Binding) -> Option<Remedy> {
+fn unreclaimable_remedy(seen: &Observation, binding: &Binding) -> Option<Remedy> {
     let cgroup = seen.cgroup_at(&binding.path)?;
     let is_without_swap = seen.host.as_ref()?.swap == Some(0);
     let anonymous = cgroup.current.saturating_sub(cgroup.file);
@@ -258,9 +263,9 @@ fn unreclaimable(seen: &Observation, binding: &Binding) -> Option<Remedy> {
     let effect = format!(
         "{} of it are no page cache, and without swap nothing of that can be reclaimed: twice the limit stalls it again when \
          it has grown; memory.max bounds it, by a kill",
-        size(anonymous)
+        format_size(anonymous)
     );
-    Some(remedy::echo(binding.file, "max", &file, effect))
+    Some(remedy::echo_command(binding.file, "max", &file, effect))
 }
 
 fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verdict) {
@@ -271,8 +276,8 @@ fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verd
     }
     let most = split.taken.first().filter(|most| most.bytes > 0);
     let culprit = most.filter(|most| most.cgroup != verdict.cgroup && most.cgroup != "/");
-    let high = culprit.and_then(|culprit| high(seen, &culprit.cgroup));
-    let low = low(seen, group).filter(|_| split.most() == Some(Part::SwapIn));
+    let high = culprit.and_then(|culprit| high_remedy(seen, &culprit.cgroup));
+    let low = low_remedy(seen, group).filter(|_| split.largest_part() == Some(ReclaimPart::SwapIn));
     verdict.remedies = [high, low].into_iter().flatten().collect();
     if is_dirty(split) && meets_dirty(seen, verdict) {
         return;
@@ -296,13 +301,13 @@ fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verd
             verdict.next += "; only more memory or swap, or a smaller working set, changes that";
             format!(
                 "its tasks reclaim memory for the host, and took most of it themselves: {}",
-                size(most.bytes)
+                format_size(most.bytes)
             )
         }
         Some(most) => format!(
             "its tasks reclaim memory for the host, and {} took {} meanwhile",
             most.cgroup,
-            size(most.bytes)
+            format_size(most.bytes)
         ),
     };
 }
@@ -310,19 +315,19 @@ fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verd
 /// Reclaim meets dirty pages: the cgroup with most of them gets a ceiling first, whichever takes
 /// memory. False if that cgroup or its ceiling is not known.
 fn meets_dirty(seen: &Observation, verdict: &mut Verdict) -> bool {
-    let holder = holders::holders(seen).into_iter().next();
+    let holder = holders::find_holders(seen).into_iter().next();
     let all = limit::median_held(seen).unwrap_or(0);
     let holder = holder.filter(|most| most.bytes.saturating_mul(2) > all);
     let bounds = holder
         .as_ref()
-        .map_or_else(Vec::new, |most| remedy::bounds(seen, &most.cgroup));
+        .map_or_else(Vec::new, |most| remedy::bound_remedies(seen, &most.cgroup));
     let Some(most) = holder.filter(|_| !bounds.is_empty()) else {
         return false;
     };
     verdict.because = format!(
         "its tasks reclaim memory for the host and meet dirty pages, most of them {}'s: {}",
         most.cgroup,
-        size(most.bytes)
+        format_size(most.bytes)
     );
     verdict.culprit = Some(most.cgroup);
     verdict.remedies.splice(0..0, bounds);
@@ -336,7 +341,7 @@ fn in_vain(seen: &Observation, verdict: &mut Verdict) {
         "its tasks reclaim memory for the host, and next to nothing can be reclaimed".into();
     verdict.next += "; only more memory or swap changes that, or smaller working sets";
     if let Some(most) = holders::by_cgroup(seen, |cgroup| cgroup.current).first() {
-        verdict.because += &format!(": {} has {}", most.cgroup, size(most.bytes));
+        verdict.because += &format!(": {} has {}", most.cgroup, format_size(most.bytes));
         verdict.culprit = Some(most.cgroup.clone());
     }
 }
@@ -344,8 +349,10 @@ fn in_vain(seen: &Observation, verdict: &mut Verdict) {
 /// Returns whether the pages that reclaim meets are dirty file pages: then their writer is to hold
 /// fewer.
 fn is_dirty(split: &Split) -> bool {
-    let waits = [Part::Writeback, Part::Congested];
-    let asleep = split.most().is_some_and(|part| waits.contains(&part));
+    let waits = [ReclaimPart::Writeback, ReclaimPart::Congested];
+    let asleep = split
+        .largest_part()
+        .is_some_and(|part| waits.contains(&part));
     let met = split.pages.is_some_and(|pages| {
         let scanned = pages.scanned_direct.saturating_add(pages.scanned_kswapd);
         // Those that are written to swap come round as well.
@@ -356,36 +363,38 @@ fn is_dirty(split: &Split) -> bool {
 
 /// Lets who takes most reclaim for itself: what it has and what is free, less an eighth of memory
 /// for all others.
-fn high(seen: &Observation, culprit: &str) -> Option<Remedy> {
+fn high_remedy(seen: &Observation, culprit: &str) -> Option<Remedy> {
     let host = seen.host.as_ref()?;
     let cgroup = seen.cgroup_at(culprit.trim_start_matches('/'))?;
     let kept = host.memory / 8;
-    let has = own(seen, cgroup).saturating_add(host.free);
+    let has = own_memory(seen, cgroup).saturating_add(host.free);
     let bytes = has.saturating_sub(kept).max(cgroup.min).max(kept / 2);
     if cgroup.high.is_some_and(|high| high <= bytes) || bytes >= host.memory {
         return None;
     }
-    Some(remedy::echo(
+    Some(remedy::echo_command(
         "memory.high",
-        &remedy::mib(bytes),
+        &remedy::whole_mib(bytes),
         &cgroup_file(culprit, "memory.high"),
         format!(
             "{culprit} reclaims for itself beyond {}, and {} are left to all others; `[reclaim]` of weir agent keeps such a \
              limit by itself",
-            size(bytes),
-            size(kept)
+            format_size(bytes),
+            format_size(kept)
         ),
     ))
 }
 
-fn own(seen: &Observation, cgroup: &Cgroup) -> u64 {
+fn own_memory(seen: &Observation, cgroup: &Cgroup) -> u64 {
     let held = holders::by_cgroup(seen, |cgroup| cgroup.current);
-    let held = held.iter().find(|held| held.cgroup == shown(&cgroup.path));
+    let held = held
+        .iter()
+        .find(|held| held.cgroup == display_path(&cgroup.path));
     held.map_or(cgroup.current, |held| held.bytes)
 }
 
 /// Keeps what is read back again and again from being evicted.
-fn low(seen: &Observation, group: &Group) -> Option<Remedy> {
+fn low_remedy(seen: &Observation, group: &Group) -> Option<Remedy> {
     let cgroup = seen
         .cgroup_at(&group.path)
         .filter(|cgroup| !cgroup.path.is_empty())?;
@@ -394,13 +403,13 @@ fn low(seen: &Observation, group: &Group) -> Option<Remedy> {
         .current
         .saturating_add(cgroup.refaulted)
         .min(host.memory / 2);
-    Some(remedy::echo(
+    Some(remedy::echo_command(
         "memory.low",
-        &remedy::mib(bytes),
+        &remedy::whole_mib(bytes),
         &cgroup_file(&group.path, "memory.low"),
         format!(
             "{} of it are reclaimed last, as far as cgroups above are protected as well",
-            size(bytes)
+            format_size(bytes)
         ),
     ))
 }

@@ -13,10 +13,10 @@ use super::group::Group;
 use super::holders::Blame;
 use super::io_max::HeldBack;
 use super::limit::{Binding, Derived};
-use crate::model::cgroup::{path_up, shown};
+use crate::model::cgroup::{display_path, path_up};
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use knobs::Knob;
 use policy::UNLIMITED;
 use policy::floor::{Caps, Pool};
@@ -37,7 +37,7 @@ pub struct Remedy {
 
 const MIB: u64 = 1 << 20;
 
-pub(super) fn echo(knob: &str, value: &str, file: &str, effect: String) -> Remedy {
+pub(super) fn echo_command(knob: &str, value: &str, file: &str, effect: String) -> Remedy {
     Remedy {
         knob: knob.into(),
         value: value.into(),
@@ -47,12 +47,12 @@ pub(super) fn echo(knob: &str, value: &str, file: &str, effect: String) -> Remed
 }
 
 /// Whole MiB, upwards.
-pub(super) fn mib(bytes: u64) -> String {
+pub(super) fn whole_mib(bytes: u64) -> String {
     format!("{}M", bytes.div_ceil(MIB).max(1))
 }
 
 /// Remedies for writers in the throttle.
-pub fn throttle(
+pub fn throttle_remedies(
     seen: &Observation,
     group: &Group,
     domain: Domain,
@@ -63,20 +63,20 @@ pub fn throttle(
     let top = blame.culprit.as_deref();
     match domain {
         // A floor does not help the cgroup that fills the limit: it would fill that too.
-        Domain::Host if top == Some(shown(&group.path).as_str()) => {
+        Domain::Host if top == Some(display_path(&group.path).as_str()) => {
             remedies.extend(raise_limit(seen, 2.0));
         }
         Domain::Host => {
-            remedies.extend(floor(seen, group));
-            let own = shown(&group.path);
+            remedies.extend(floor_remedy(seen, group));
+            let own = display_path(&group.path);
             let most = blame.most.as_deref().filter(|most| *most != own);
             let most = top.or(most.filter(|_| seen.is_live));
-            remedies.extend(most.into_iter().flat_map(|most| bounds(seen, most)));
+            remedies.extend(most.into_iter().flat_map(|most| bound_remedies(seen, most)));
             remedies.extend(raise_limit(seen, 2.0));
         }
         Domain::Cgroup => {
-            remedies.extend(floor(seen, group));
-            let wanted = wanted(seen, group);
+            remedies.extend(floor_remedy(seen, group));
+            let wanted = wanted_bytes(seen, group);
             remedies.extend(derived.limit.and_then(|limit| {
                 raise_limit(seen, (wanted as f64 / limit.max(1) as f64).max(2.0))
             }));
@@ -84,16 +84,16 @@ pub fn throttle(
                 derived
                     .binding
                     .as_ref()
-                    .map(|binding| raise(binding, derived, wanted)),
+                    .map(|binding| raise_binding(binding, derived, wanted)),
             );
         }
         Domain::Ceiling | Domain::Ancestor => {
-            let wanted = wanted(seen, group);
+            let wanted = wanted_bytes(seen, group);
             remedies.extend(
                 derived
                     .binding
                     .as_ref()
-                    .map(|binding| raise(binding, derived, wanted)),
+                    .map(|binding| raise_binding(binding, derived, wanted)),
             );
             if domain == Domain::Ancestor
                 && derived
@@ -103,9 +103,9 @@ pub fn throttle(
             {
                 return remedies;
             }
-            remedies.extend(floor(seen, group));
+            remedies.extend(floor_remedy(seen, group));
         }
-        Domain::Device => remedies.extend(device(seen, group)),
+        Domain::Device => remedies.extend(device_remedies(seen, group)),
         Domain::Unknown => {}
     }
     stock_first(seen, remedies)
@@ -122,7 +122,7 @@ pub(super) fn stock_first(seen: &Observation, remedies: Vec<Remedy>) -> Vec<Reme
 }
 
 /// Bytes that the cgroup would have dirty if it were let.
-pub(super) fn wanted(seen: &Observation, group: &Group) -> u64 {
+pub(super) fn wanted_bytes(seen: &Observation, group: &Group) -> u64 {
     let pages: f64 = group
         .pauses()
         .map(|(_, throttled)| throttled.pause.dirtied as f64)
@@ -154,7 +154,7 @@ pub(super) fn loaded_first(seen: &Observation, mut remedy: Remedy) -> Remedy {
 }
 
 /// A floor, with weir's module.
-pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
+pub(super) fn floor_remedy(seen: &Observation, group: &Group) -> Option<Remedy> {
     if !can_have_weir(seen) {
         return None;
     }
@@ -189,18 +189,22 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
     if path.is_empty() || room < MIB {
         return None;
     }
-    let bytes = wanted(seen, group).max(own.saturating_mul(2)).min(room) / MIB * MIB;
+    let bytes = wanted_bytes(seen, group)
+        .max(own.saturating_mul(2))
+        .min(room)
+        / MIB
+        * MIB;
     if bytes <= own {
         return None;
     }
     let file = cgroup_file(&path, Knob::DirtyMin.file());
-    let remedy = echo(
+    let remedy = echo_command(
         Knob::DirtyMin.file(),
-        &mib(bytes),
+        &whole_mib(bytes),
         &file,
         format!(
             "its writers are not throttled while it holds less than {}; the others' limit shrinks by that",
-            size(bytes)
+            format_size(bytes)
         ),
     );
     Some(loaded_first(seen, remedy))
@@ -214,7 +218,7 @@ pub(super) fn stock_bound(seen: &Observation, top: &str) -> Option<u64> {
         return None;
     }
     // A cgroup's limit is the host's part of what it could have dirty.
-    let bytes = ((limits.freerun() * PAGE / 2) as f64 / part_dirty(seen)?) as u64;
+    let bytes = ((limits.freerun_pages() * PAGE / 2) as f64 / part_dirty(seen)?) as u64;
     Some(bytes.min(host.memory / 2).max(16 * MIB))
 }
 
@@ -226,23 +230,30 @@ pub(super) fn part_dirty(seen: &Observation) -> Option<f64> {
 
 /// Keeps the holder of the pages below the level at which all writers are held: by weir, and by the
 /// kernel's own file, which costs it page cache.
-pub(super) fn bounds(seen: &Observation, top: &str) -> Vec<Remedy> {
+pub(super) fn bound_remedies(seen: &Observation, top: &str) -> Vec<Remedy> {
     let Some((_, limits)) = seen.limits.last() else {
         return Vec::new();
     };
-    let bytes = (limits.freerun() * PAGE / 2).max(MIB);
+    let bytes = (limits.freerun_pages() * PAGE / 2).max(MIB);
     let effect = format!(
         "{top} is held at {} of dirty pages, before the host is; others write on",
-        size(bytes)
+        format_size(bytes)
     );
     let high = stock_bound(seen, top).filter(|_| seen.weir.is_none());
     let high = high.and_then(|bytes| high_of(seen, top, bytes));
-    let both = ceiling(seen, top, bytes, effect).into_iter().chain(high);
+    let both = ceiling_remedy(seen, top, bytes, effect)
+        .into_iter()
+        .chain(high);
     stock_first(seen, both.collect())
 }
 
 /// A ceiling of dirty pages, unless there is a lower one; not for the root.
-pub(super) fn ceiling(seen: &Observation, top: &str, bytes: u64, effect: String) -> Option<Remedy> {
+pub(super) fn ceiling_remedy(
+    seen: &Observation,
+    top: &str,
+    bytes: u64,
+    effect: String,
+) -> Option<Remedy> {
     let own = seen.cgroup_at(top.trim_start_matches('/'));
     let now = own
         .and_then(|cgroup| cgroup.stat)
@@ -254,7 +265,7 @@ pub(super) fn ceiling(seen: &Observation, top: &str, bytes: u64, effect: String)
         return None;
     }
     let file = cgroup_file(top, Knob::DirtyBytes.file());
-    let remedy = echo(Knob::DirtyBytes.file(), &mib(bytes), &file, effect);
+    let remedy = echo_command(Knob::DirtyBytes.file(), &whole_mib(bytes), &file, effect);
     Some(loaded_first(seen, remedy))
 }
 
@@ -262,14 +273,14 @@ pub(super) fn ceiling(seen: &Observation, top: &str, bytes: u64, effect: String)
 pub(super) fn high_of(seen: &Observation, top: &str, bytes: u64) -> Option<Remedy> {
     let part = part_dirty(seen)?;
     let file = cgroup_file(top, "memory.high");
-    Some(echo(
+    Some(echo_command(
         "memory.high",
-        &mib(bytes),
+        &whole_mib(bytes),
         &file,
         format!(
             "{top} may use {} of memory, so its own limit is {} of dirty pages and it is held before the host is; this costs it page cache",
-            size(bytes),
-            size((bytes as f64 * part) as u64)
+            format_size(bytes),
+            format_size((bytes as f64 * part) as u64)
         ),
     ))
 }
@@ -296,27 +307,27 @@ fn raise_limit(seen: &Observation, factor: f64) -> Option<Remedy> {
 }
 
 /// The limit the cgroup's own stems from.
-fn raise(binding: &Binding, derived: &Derived, wanted: u64) -> Remedy {
+fn raise_binding(binding: &Binding, derived: &Derived, wanted: u64) -> Remedy {
     let limit = derived.limit.unwrap_or(binding.value).max(1);
     let factor = (wanted as f64 / limit as f64).clamp(2.0, 64.0);
     let file = cgroup_file(&binding.path, binding.file);
     if binding.file == Knob::DirtyRatio.file() {
-        return echo(binding.file, "0", &file, "no ceiling".into());
+        return echo_command(binding.file, "0", &file, "no ceiling".into());
     }
-    let value = mib((binding.value as f64 * factor) as u64);
+    let value = whole_mib((binding.value as f64 * factor) as u64);
     let effect = if binding.file == Knob::DirtyBytes.file() {
         "all below it may hold more dirty pages".into()
     } else {
         format!(
             "its limit of dirty pages grows with it, from {}",
-            size(limit)
+            format_size(limit)
         )
     };
-    echo(binding.file, &value, &file, effect)
+    echo_command(binding.file, &value, &file, effect)
 }
 
-fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
-    let Some(bdi) = group.device() else {
+fn device_remedies(seen: &Observation, group: &Group) -> Vec<Remedy> {
+    let Some(bdi) = group.main_device() else {
         return Vec::new();
     };
     let Some(device) = seen.devices.iter().find(|device| device.bdi == bdi) else {
@@ -330,7 +341,7 @@ fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
         .is_some_and(|kind| kind.starts_with("fuse"));
     if device.strict == Some(true) && !fuse {
         let file = format!("/sys/class/bdi/{bdi}/strict_limit");
-        remedies.push(echo(
+        remedies.push(echo_command(
             "strict_limit",
             "0",
             &file,
@@ -339,7 +350,7 @@ fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
     }
     if device.max_share() < 1_000_000 {
         let file = format!("/sys/class/bdi/{bdi}/max_ratio");
-        remedies.push(echo(
+        remedies.push(echo_command(
             "max_ratio",
             "100",
             &file,
@@ -350,7 +361,7 @@ fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
         ));
     } else {
         let file = format!("/sys/class/bdi/{bdi}/min_ratio");
-        remedies.push(echo(
+        remedies.push(echo_command(
             "min_ratio",
             "50",
             &file,
@@ -365,14 +376,14 @@ fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
 fn device_of_file(bdi: &str) -> Vec<Remedy> {
     let has_disk = !bdi.starts_with("0:");
     let strict = has_disk.then(|| {
-        echo(
+        echo_command(
             "strict_limit",
             "0",
             &format!("/sys/class/bdi/{bdi}/strict_limit"),
             "the device is held only when the host is at its limit".into(),
         )
     });
-    let ratio = echo(
+    let ratio = echo_command(
         "max_ratio",
         "100",
         &format!("/sys/class/bdi/{bdi}/max_ratio"),
@@ -398,14 +409,14 @@ pub fn io_max(held: &HeldBack) -> Vec<Remedy> {
 }
 
 /// Commands against stalls in reclaim.
-pub fn reclaim(seen: &Observation, binding: Option<&Binding>) -> Vec<Remedy> {
+pub fn reclaim_remedies(seen: &Observation, binding: Option<&Binding>) -> Vec<Remedy> {
     let memory = seen.host.as_ref().map_or(u64::MAX, |host| host.memory);
     let Some(binding) = binding.filter(|binding| binding.value < memory) else {
         return Vec::new();
     };
-    let value = mib((binding.value.saturating_mul(2)).min(memory));
+    let value = whole_mib((binding.value.saturating_mul(2)).min(memory));
     let file = cgroup_file(&binding.path, binding.file);
-    vec![echo(
+    vec![echo_command(
         binding.file,
         &value,
         &file,

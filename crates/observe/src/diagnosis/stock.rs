@@ -13,10 +13,10 @@ use super::group::Group;
 use super::limit::Derived;
 use super::remedy;
 use super::verdict::Holder;
-use crate::model::cgroup::shown;
+use crate::model::cgroup::display_path;
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use serde::Serialize;
 
 /// Percent of dirtyable memory that should be dirty at most: reclaim waits for the disk beyond.
@@ -24,7 +24,7 @@ const MOST_PERCENT: u64 = 40;
 
 /// Stock Linux's own means against it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Stock {
+pub struct StockVerdict {
     /// `true` if that suffices.
     pub suffices: bool,
     /// The kernel's file or setting; absent if none does it.
@@ -33,16 +33,16 @@ pub struct Stock {
     pub because: String,
 }
 
-fn yes(knob: &'static str, because: String) -> Option<Stock> {
-    Some(Stock {
+fn suffices_by(knob: &'static str, because: String) -> Option<StockVerdict> {
+    Some(StockVerdict {
         suffices: true,
         knob: Some(knob),
         because: format!("{knob} suffices: {because}"),
     })
 }
 
-fn no(because: String) -> Option<Stock> {
-    Some(Stock {
+fn none_suffices(because: String) -> Option<StockVerdict> {
+    Some(StockVerdict {
         suffices: false,
         knob: None,
         because: format!("the kernel's own knobs do not suffice: {because}"),
@@ -50,8 +50,8 @@ fn no(because: String) -> Option<Stock> {
 }
 
 /// Against a limit on writing: it is the kernel's own.
-pub fn io_max() -> Stock {
-    Stock {
+pub fn io_max() -> StockVerdict {
+    StockVerdict {
         suffices: true,
         knob: Some("io.max"),
         because: "io.max suffices: it is what holds the pages".into(),
@@ -59,13 +59,13 @@ pub fn io_max() -> Stock {
 }
 
 /// Absent where the files to tell it by were not read, or the limit is one that weir set.
-pub fn stock(
+pub fn judge_stock(
     seen: &Observation,
     group: &Group,
     domain: Domain,
     derived: &Derived,
     holders: &[Holder],
-) -> Option<Stock> {
+) -> Option<StockVerdict> {
     match domain {
         Domain::Host => against_holder(seen, group, derived, holders),
         Domain::Cgroup | Domain::Ancestor => {
@@ -76,7 +76,7 @@ pub fn stock(
             }
             for_small_cgroup(seen, group, derived)
         }
-        Domain::Device => yes(
+        Domain::Device => suffices_by(
             "/sys/class/bdi",
             "the device's own share is what decided".into(),
         ),
@@ -89,11 +89,11 @@ fn against_holder(
     group: &Group,
     derived: &Derived,
     holders: &[Holder],
-) -> Option<Stock> {
+) -> Option<StockVerdict> {
     seen.host.as_ref()?;
     let top = holders.first()?;
-    if top.cgroup == shown(&group.path) {
-        return yes(
+    if top.cgroup == display_path(&group.path) {
+        return suffices_by(
             "vm.dirty_bytes",
             "the pages are its own, and a limit on others would free none".into(),
         );
@@ -101,76 +101,76 @@ fn against_holder(
     let freerun = derived.freerun?;
     let others: u64 = holders.iter().skip(1).map(|holder| holder.bytes).sum();
     if others > freerun {
-        return no(format!(
+        return none_suffices(format!(
             "without {} the others still hold {}, and each of them would need a memory limit",
             top.cgroup,
-            size(others)
+            format_size(others)
         ));
     }
     let cgroup = seen.cgroup_at(top.cgroup.trim_start_matches('/'))?;
     let Some(high) = remedy::stock_bound(seen, &top.cgroup) else {
-        return no("the pages are the root's, which no memory limit bounds".into());
+        return none_suffices("the pages are the root's, which no memory limit bounds".into());
     };
     let other_memory = cgroup.current.saturating_sub(cgroup.file);
     if other_memory >= high {
-        return no(format!(
+        return none_suffices(format!(
             "memory.high of {} would have to be {}, and it has {} that is no page cache",
             top.cgroup,
-            size(high),
-            size(other_memory)
+            format_size(high),
+            format_size(other_memory)
         ));
     }
-    yes(
+    suffices_by(
         "memory.high",
         format!(
             "{} would be held first, below {} of memory, page cache included, once what it holds has drained",
             top.cgroup,
-            size(high)
+            format_size(high)
         ),
     )
 }
 
-fn for_small_cgroup(seen: &Observation, group: &Group, derived: &Derived) -> Option<Stock> {
+fn for_small_cgroup(seen: &Observation, group: &Group, derived: &Derived) -> Option<StockVerdict> {
     let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
-    let (limit, wanted) = (derived.limit?, remedy::wanted(seen, group));
+    let (limit, wanted) = (derived.limit?, remedy::wanted_bytes(seen, group));
     let dirtyable = (host.dirtyable * PAGE).max(1);
     let percent_now = limits.thresh as f64 * PAGE as f64 * 100.0 / dirtyable as f64;
     let could = limit as f64 * 100.0 / percent_now.max(1e-9);
     let percent = (wanted as f64 * 100.0 / could.max(1.0)).ceil() as u64;
     if percent <= MOST_PERCENT {
-        return yes(
+        return suffices_by(
             "vm.dirty_ratio",
             format!(
                 "{percent} % would let it have {} dirty, and the host {}",
-                size(wanted),
-                size(dirtyable * percent / 100)
+                format_size(wanted),
+                format_size(dirtyable * percent / 100)
             ),
         );
     }
     let Some(binding) = &derived.binding else {
-        return no(format!(
+        return none_suffices(format!(
             "even {MOST_PERCENT} % of the {} that it could have dirty are less than {}",
-            size(could as u64),
-            size(wanted)
+            format_size(could as u64),
+            format_size(wanted)
         ));
     };
     let grown = (binding.value as f64 * wanted as f64 / limit.max(1) as f64) as u64;
     if grown <= host.memory / 2 {
-        return yes(
+        return suffices_by(
             binding.file,
             format!(
                 "{} of it on {} would let it have {} dirty",
-                size(grown),
-                shown(&binding.path),
-                size(wanted)
+                format_size(grown),
+                display_path(&binding.path),
+                format_size(wanted)
             ),
         );
     }
-    no(format!(
+    none_suffices(format!(
         "{} of {} would have to be {} for {} of dirty pages",
         binding.file,
-        shown(&binding.path),
-        size(grown),
-        size(wanted)
+        display_path(&binding.path),
+        format_size(grown),
+        format_size(wanted)
     ))
 }

@@ -14,9 +14,9 @@ use super::io_max::{self, HeldBack};
 use super::remedy::{self, Remedy};
 use super::verdict::{Cause, Verdict};
 use super::{owed, queue};
-use crate::model::cgroup::shown;
+use crate::model::cgroup::display_path;
 use crate::model::observation::Observation;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use crate::model::wait::Wait;
 
 /// The wait of an umount that is to be reached, in parts of a second of what the disk writes.
@@ -24,26 +24,26 @@ const PARTS: u64 = 2;
 const MIB: u64 = 1 << 20;
 
 /// Fills in a verdict for fsync and the like.
-pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
+pub fn judge_sync(seen: &Observation, group: &Group, verdict: &mut Verdict) {
     verdict.cause = Cause::FsyncOrJournal;
     let device = verdict.device.clone();
     if let Some(held) = io_max::of_others(seen, &group.path, device.as_deref()) {
         verdict.cause = Cause::IoMax;
-        verdict.culprit = Some(shown(&held.path));
+        verdict.culprit = Some(display_path(&held.path));
         verdict.because = format!(
             "its tasks wait for fsync or the journal, behind what {} has written at {}: its {} lets much go at a time",
-            shown(&held.path),
+            display_path(&held.path),
             held.limit,
             held.line
         );
-        verdict.limit = vec![held.sentence()];
+        verdict.limit = vec![held.to_sentence()];
         verdict.next = "io.max holds requests back until all of each is allowed, and lets them go to the disk at once; a limit on what is dirtied holds back none".into();
         verdict.remedies = instead_of(seen, &held, device.as_deref());
         return;
     }
-    let flushes = group.looked(Wait::Flush);
-    if flushes > group.looked(Wait::Sync) + group.looked(Wait::Journal) {
-        return flush(seen, group, verdict);
+    let flushes = group.looked_seconds(Wait::Flush);
+    if flushes > group.looked_seconds(Wait::Sync) + group.looked_seconds(Wait::Journal) {
+        return judge_flush(seen, group, verdict);
     }
     verdict.culprit = owed::most_of_syncs(seen, &group.path);
     verdict.because = match &verdict.culprit {
@@ -53,7 +53,7 @@ pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
         None => "its tasks wait for fsync or the journal".into(),
     };
     verdict.next = "a commit of the journal waits for all data ordered before it; no dirty limit shortens a wait under way".into();
-    verdict.remedies = queue::remedies(seen, verdict.culprit.as_deref(), device.as_deref());
+    verdict.remedies = queue::flood_remedies(seen, verdict.culprit.as_deref(), device.as_deref());
     if let (Some(first), false) = (verdict.remedies.first_mut(), group.path.is_empty()) {
         first.effect +=
             "; `[[objective]]` of weir agent keeps an fsync_p99 by such windows by itself";
@@ -61,10 +61,10 @@ pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
 }
 
 /// Waits for all that a filesystem has dirty.
-fn flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
+fn judge_flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
     let held = by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback);
     let all: u64 = held.iter().map(|holder| holder.bytes).sum();
-    let own = shown(&group.path);
+    let own = display_path(&group.path);
     let most = held
         .into_iter()
         .next()
@@ -88,10 +88,10 @@ fn flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
     let bytes = (rate / PARTS).div_ceil(MIB).max(1) * MIB;
     let effect = format!(
         "{culprit} has no more than {} dirty, which {} writes in about 1/{PARTS} s",
-        size(bytes),
+        format_size(bytes),
         seen.device_name(&device.bdi)
     );
-    let ceiling = remedy::ceiling(seen, culprit, bytes, effect);
+    let ceiling = remedy::ceiling_remedy(seen, culprit, bytes, effect);
     let high = remedy::part_dirty(seen).filter(|_| culprit != "/" && seen.weir.is_none());
     let high = high.map(|part| ((bytes as f64 / part) as u64).max(16 * MIB));
     let high = high.and_then(|high| remedy::high_of(seen, culprit, high));
@@ -110,23 +110,23 @@ fn flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
 /// queue narrowed, so that others pass what the limit lets go at a time. Lifted alone it would make
 /// a flood of the cgroup, which its neighbours wait for all the time.
 fn instead_of(seen: &Observation, held: &HeldBack, bdi: Option<&str>) -> Vec<Remedy> {
-    let path = shown(&held.path);
+    let path = display_path(&held.path);
     let lifted = remedy::io_max(held);
     let bound = held.bytes.filter(|_| remedy::can_have_weir(seen)).map(|bytes| {
         let file = knobs::Knob::DirtyBandwidth.file();
         let value = format!("{}K", bytes.div_ceil(1024).max(64));
         let effect = format!(
             "{path} dirties no more than {}/s, which bounds what it writes and holds no page back once it is dirty",
-            size(bytes)
+            format_size(bytes)
         );
-        let set = remedy::echo(file, &value, &super::command::cgroup_file(&held.path, file), effect);
+        let set = remedy::echo_command(file, &value, &super::command::cgroup_file(&held.path, file), effect);
         let mut both = remedy::loaded_first(seen, set);
         if let Some(lifted) = lifted.first() {
             both.command += &format!(" && {}", lifted.command);
         }
         both
     });
-    let queues = queue::remedies(seen, Some(&path), bdi).into_iter();
+    let queues = queue::flood_remedies(seen, Some(&path), bdi).into_iter();
     let queues = queues.filter(|remedy| remedy.knob == "nr_requests");
     remedy::stock_first(seen, bound.into_iter().chain(queues).collect())
 }

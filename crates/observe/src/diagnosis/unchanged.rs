@@ -36,7 +36,7 @@ pub struct Unchanged {
 
 impl Unchanged {
     /// In a sentence.
-    pub fn sentence(&self) -> String {
+    pub fn to_sentence(&self) -> String {
         match self.why {
             Why::NothingHelps => format!("known: nothing helps: {}", self.because),
             Why::NotShown => format!("this source does not show which: {}", self.because),
@@ -44,7 +44,7 @@ impl Unchanged {
     }
 }
 
-fn of(why: Why, because: &str, command: impl Into<String>) -> Unchanged {
+fn with_reason(why: Why, because: &str, command: impl Into<String>) -> Unchanged {
     Unchanged {
         why,
         because: because.into(),
@@ -53,7 +53,7 @@ fn of(why: Why, because: &str, command: impl Into<String>) -> Unchanged {
 }
 
 /// Finds the reason for a verdict without remedies.
-pub fn unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged> {
+pub fn why_unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged> {
     let is_left = verdict.remedies.is_empty() && verdict.cause != Cause::Nothing;
     if !is_left {
         return None;
@@ -61,17 +61,17 @@ pub fn unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged> {
     let path = verdict.cgroup.trim_start_matches('/');
     let is_known = path != UNKNOWN && !path.starts_with(INODE);
     Some(match verdict.cause {
-        _ if verdict.is_on_purpose => of(
+        _ if verdict.is_on_purpose => with_reason(
             Why::NothingHelps,
             "it is held on purpose, and what frees it stalls the others again",
             format!("weir explain {}", verdict.held_for.as_deref().unwrap_or("")).trim_end(),
         ),
-        Cause::CannotTell => of(
+        Cause::CannotTell => with_reason(
             Why::NotShown,
             "the events that tell the limit are missing",
             RECORD,
         ),
-        Cause::Reclaim if path == UNKNOWN => of(
+        Cause::Reclaim if path == UNKNOWN => with_reason(
             Why::NotShown,
             "a file does not have the cgroups of tasks; it is memory.max or memory.high of theirs",
             format!(
@@ -79,26 +79,29 @@ pub fn unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged> {
                 verdict.tasks.first().map_or(1, |task| task.task)
             ),
         ),
-        Cause::FsyncOrJournal if !seen.is_live => of(
+        Cause::FsyncOrJournal if !seen.is_live => with_reason(
             Why::NotShown,
             "a window, memory.writeback_bytes, for the cgroup that writes most to that disk, or the disk's nr_requests; \
              on the host, this names both",
             "weir explain",
         ),
-        _ if !seen.is_live => of(
+        _ if !seen.is_live => with_reason(
             Why::NotShown,
             "a file has the events only; run this on the host while it stalls",
             match is_known {
-                true => format!("weir explain {}", super::command::quoted(&verdict.cgroup)),
+                true => format!(
+                    "weir explain {}",
+                    super::command::shell_quoted(&verdict.cgroup)
+                ),
                 false => "weir explain".into(),
             },
         ),
-        Cause::FsyncOrJournal if verdict.device.is_none() => of(
+        Cause::FsyncOrJournal if verdict.device.is_none() => with_reason(
             Why::NotShown,
             "no disk was busy meanwhile: a network filesystem's server, or a device without statistics",
             "weir top",
         ),
-        Cause::FsyncOrJournal => of(
+        Cause::FsyncOrJournal => with_reason(
             Why::NothingHelps,
             "nothing else writes to the disk: what is synced takes as long as the disk takes to write it",
             "weir top",
@@ -106,13 +109,13 @@ pub fn unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged> {
         Cause::NotWriteback
             if verdict.waits_for == Some(Wait::Read) || verdict.waits_for == Some(Wait::Write) =>
         {
-            of(
+            with_reason(
                 Why::NothingHelps,
                 "no other cgroup fills the disk: it takes as long as it takes",
                 "weir top",
             )
         }
-        Cause::NotWriteback => of(
+        Cause::NotWriteback => with_reason(
             Why::NotShown,
             "it is no wait for writeback; the stacks of its tasks tell what it is",
             format!(
@@ -120,12 +123,12 @@ pub fn unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged> {
                 cgroup_file(path, "cgroup.threads")
             ),
         ),
-        Cause::Reclaim => of(
+        Cause::Reclaim => with_reason(
             Why::NothingHelps,
             "only more memory or swap, or a smaller working set, changes that",
             "free -m",
         ),
-        _ => of(
+        _ => with_reason(
             Why::NothingHelps,
             "the limit is as far up as it can be",
             "weir top",

@@ -6,7 +6,7 @@ use super::killed::Killed;
 use super::levels::Level;
 use super::reclaim::Split;
 use super::remedy::Remedy;
-use super::stock::Stock;
+use super::stock::StockVerdict;
 use super::unchanged::Unchanged;
 use crate::model::wait::Wait;
 use serde::Serialize;
@@ -101,7 +101,7 @@ pub struct Verdict {
     #[serde(skip)]
     pub waits_for: Option<Wait>,
     /// Verdict on the kernel's own knobs, whether they suffice; absent if that cannot be told.
-    pub stock: Option<Stock>,
+    pub stock: Option<StockVerdict>,
     /// `io.pressure` of the cgroup, some, seconds; absent if unknown.
     pub io_pressure_seconds: Option<f64>,
 }

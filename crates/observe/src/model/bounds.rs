@@ -10,7 +10,7 @@
 use super::cgroup::{Cgroup, Io, IoMax};
 use super::dirty_stat::DirtyStat;
 use super::event::{Event, Limits, Pause, Rate, What};
-use super::host::{Device, Host, PAGE, Pressure, Writeback};
+use super::host::{Device, HostSettings, PAGE, PressureTotals, Writeback};
 use super::observation::{Flushers, Progress};
 use super::reclaim::Vmscan;
 use knobs::Knob;
@@ -31,28 +31,28 @@ pub(crate) trait Plausible {
 }
 
 /// A limit as it is written somewhere: one above everything is none.
-pub(crate) fn limit(bytes: u64) -> Option<u64> {
+pub(crate) fn plausible_limit(bytes: u64) -> Option<u64> {
     (bytes <= MOST_BYTES).then_some(bytes)
 }
 
-fn all<const N: usize>(numbers: [u64; N], most: u64) -> bool {
+fn all_at_most<const N: usize>(numbers: [u64; N], most: u64) -> bool {
     numbers.iter().all(|number| *number <= most)
 }
 
-fn pages<const N: usize>(numbers: [u64; N]) -> bool {
-    all(numbers, MOST_BYTES / PAGE)
+fn plausible_pages<const N: usize>(numbers: [u64; N]) -> bool {
+    all_at_most(numbers, MOST_BYTES / PAGE)
 }
 
-fn kib<const N: usize>(numbers: [u64; N]) -> bool {
-    all(numbers, MOST_BYTES >> 10)
+fn plausible_kib<const N: usize>(numbers: [u64; N]) -> bool {
+    all_at_most(numbers, MOST_BYTES >> 10)
 }
 
-pub(crate) fn seconds(number: f64) -> bool {
+pub(crate) fn plausible_seconds(number: f64) -> bool {
     (0.0..=MOST_COUNTED as f64).contains(&number)
 }
 
-pub(crate) fn counted<const N: usize>(numbers: [u64; N]) -> bool {
-    all(numbers, MOST_COUNTED)
+pub(crate) fn plausible_counts<const N: usize>(numbers: [u64; N]) -> bool {
+    all_at_most(numbers, MOST_COUNTED)
 }
 
 impl Plausible for Event {
@@ -98,10 +98,10 @@ impl Plausible for Pause {
             pause_ms,
             period_ms,
         } = self;
-        pages([*limit, *setpoint, *dirty, *bdi_setpoint, *bdi_dirty])
-            && pages([*dirtied])
-            && kib([*dirty_ratelimit, *task_ratelimit])
-            && all([pause_ms.unsigned_abs(), *period_ms], MOST_NS / 1_000_000)
+        plausible_pages([*limit, *setpoint, *dirty, *bdi_setpoint, *bdi_dirty])
+            && plausible_pages([*dirtied])
+            && plausible_kib([*dirty_ratelimit, *task_ratelimit])
+            && all_at_most([pause_ms.unsigned_abs(), *period_ms], MOST_NS / 1_000_000)
     }
 }
 
@@ -113,25 +113,25 @@ impl Plausible for Limits {
             background,
             thresh,
         } = *self;
-        pages([dirty, writeback, background, thresh])
+        plausible_pages([dirty, writeback, background, thresh])
     }
 }
 
 impl Plausible for Rate {
     fn is_plausible(&self) -> bool {
-        kib([self.written, self.dirtied])
+        plausible_kib([self.written, self.dirtied])
     }
 }
 
-impl Plausible for Pressure {
+impl Plausible for PressureTotals {
     fn is_plausible(&self) -> bool {
-        let Pressure {
+        let PressureTotals {
             io_some,
             io_full,
             memory_some,
             memory_full,
         } = *self;
-        all([io_some, io_full, memory_some, memory_full], MOST_NS / 1000)
+        all_at_most([io_some, io_full, memory_some, memory_full], MOST_NS / 1000)
     }
 }
 
@@ -148,9 +148,9 @@ impl<T: Plausible> Plausible for (u64, T) {
     }
 }
 
-impl Plausible for Host {
+impl Plausible for HostSettings {
     fn is_plausible(&self) -> bool {
-        let Host {
+        let HostSettings {
             dirty_bytes,
             dirty_ratio,
             background_bytes,
@@ -162,18 +162,18 @@ impl Plausible for Host {
             swap,
         } = *self;
         let (available, swap) = (available.unwrap_or(0), swap.unwrap_or(0));
-        all(
+        all_at_most(
             [dirty_bytes, background_bytes, memory, free, available, swap],
             MOST_BYTES,
-        ) && all([dirty_ratio, background_ratio], 100)
-            && pages([dirtyable])
+        ) && all_at_most([dirty_ratio, background_ratio], 100)
+            && plausible_pages([dirtyable])
     }
 }
 
 impl Plausible for Vmscan {
     fn is_plausible(&self) -> bool {
         let mut own = *self;
-        pages(own.fields().map(|(_, number)| *number))
+        plausible_pages(own.named_counters().map(|(_, number)| *number))
     }
 }
 
@@ -196,11 +196,11 @@ impl Plausible for Device {
             writeback,
         } = self;
         let queue = queue.unwrap_or_default();
-        all([*min_ratio, *max_ratio], 100)
+        all_at_most([*min_ratio, *max_ratio], 100)
             && max_fine.is_none_or(|fine| fine <= 1_000_000)
-            && counted([*busy_ms])
-            && all([*written, *read], MOST_BYTES)
-            && all([queue.requests, queue.kib], MOST_BYTES >> 10)
+            && plausible_counts([*busy_ms])
+            && all_at_most([*written, *read], MOST_BYTES)
+            && all_at_most([queue.requests, queue.kib], MOST_BYTES >> 10)
             && writeback.is_none_or(|writeback| writeback.is_plausible())
     }
 }
@@ -213,7 +213,7 @@ impl Plausible for Writeback {
             limit,
             dirtied,
         } = *self;
-        all([dirty, writeback, limit, dirtied], MOST_BYTES)
+        all_at_most([dirty, writeback, limit, dirtied], MOST_BYTES)
     }
 }
 
@@ -252,11 +252,11 @@ impl Plausible for Cgroup {
         } = self;
         let limits = [max, high, dirty_min].map(|limit| limit.unwrap_or(0));
         let memory = [*reclaimed, *refaulted, allocated.unwrap_or(0)];
-        all([*dirty, *writeback, *file, *current, *min], MOST_BYTES)
-            && all(memory, MOST_BYTES)
-            && all(limits, MOST_BYTES)
+        all_at_most([*dirty, *writeback, *file, *current, *min], MOST_BYTES)
+            && all_at_most(memory, MOST_BYTES)
+            && all_at_most(limits, MOST_BYTES)
             && grown.is_none_or(|grown| grown.unsigned_abs() <= 2 * MOST_BYTES)
-            && counted([
+            && plausible_counts([
                 *io_pressure,
                 *memory_pressure,
                 *cpu_pressure,
@@ -275,14 +275,14 @@ impl Plausible for Cgroup {
 
 impl Plausible for Io {
     fn is_plausible(&self) -> bool {
-        all([self.written, self.read], MOST_BYTES) && counted([self.writes])
+        all_at_most([self.written, self.read], MOST_BYTES) && plausible_counts([self.writes])
     }
 }
 
 impl Plausible for IoMax {
     fn is_plausible(&self) -> bool {
         let limits = [self.wbps, self.rbps, self.wiops].map(|limit| limit.unwrap_or(0));
-        all(limits, MOST_BYTES)
+        all_at_most(limits, MOST_BYTES)
     }
 }
 
@@ -300,11 +300,11 @@ impl Plausible for DirtyStat {
             window_held,
             window_held_usec,
         } = *self;
-        all([floor, ceiling.unwrap_or(0)], MOST_BYTES)
+        all_at_most([floor, ceiling.unwrap_or(0)], MOST_BYTES)
             && weight_portion <= HWEIGHT_SHOWN.into()
-            && counted([throttled_usec, weight_held, weight_held_usec])
-            && counted([bandwidth_held, bandwidth_held_usec])
-            && counted([window_held, window_held_usec])
+            && plausible_counts([throttled_usec, weight_held, weight_held_usec])
+            && plausible_counts([bandwidth_held, bandwidth_held_usec])
+            && plausible_counts([window_held, window_held_usec])
     }
 }
 
@@ -317,6 +317,6 @@ impl Plausible for Flushers {
             in_reclaim,
             idle,
         } = *self;
-        counted([looks]) && all([ran, in_journal, in_reclaim, idle], looks)
+        plausible_counts([looks]) && all_at_most([ran, in_journal, in_reclaim, idle], looks)
     }
 }

@@ -87,17 +87,17 @@ pub struct Cgroup {
 
 impl Cgroup {
     /// Bytes written to all devices.
-    pub fn written(&self, stack: &Stack) -> u64 {
-        self.moved(stack, |io| io.written)
+    pub fn bytes_written(&self, stack: &Stack) -> u64 {
+        self.sum_devices(stack, |io| io.written)
     }
 
     /// Bytes read from all devices.
-    pub fn read(&self, stack: &Stack) -> u64 {
-        self.moved(stack, |io| io.read)
+    pub fn bytes_read(&self, stack: &Stack) -> u64 {
+        self.sum_devices(stack, |io| io.read)
     }
 
-    fn moved(&self, stack: &Stack, bytes: impl Fn(&Io) -> u64) -> u64 {
-        stack.once(self.io.iter().map(|(device, io)| (&**device, bytes(io))))
+    fn sum_devices(&self, stack: &Stack, bytes: impl Fn(&Io) -> u64) -> u64 {
+        stack.sum_once(self.io.iter().map(|(device, io)| (&**device, bytes(io))))
     }
 }
 
@@ -124,7 +124,7 @@ pub struct Io {
 }
 
 /// Takes from each cgroup's running totals what they were at the beginning.
-pub fn subtract(now: &mut [Cgroup], before: &[Cgroup]) {
+pub fn subtract_totals(now: &mut [Cgroup], before: &[Cgroup]) {
     let before: BTreeMap<u64, &Cgroup> =
         before.iter().map(|cgroup| (cgroup.inode, cgroup)).collect();
     for cgroup in now {
@@ -141,7 +141,7 @@ pub fn subtract(now: &mut [Cgroup], before: &[Cgroup]) {
             .saturating_sub(before.memory_pressure);
         cgroup.cpu_pressure = cgroup.cpu_pressure.saturating_sub(before.cpu_pressure);
         if let (Some(stat), Some(before)) = (&mut cgroup.stat, &before.stat) {
-            stat.subtract(before);
+            stat.subtract_totals(before);
         }
         for (device, io) in &mut cgroup.io {
             let old = before.io.get(device).copied().unwrap_or_default();
@@ -166,7 +166,7 @@ pub(crate) fn note_growth(now: &mut [Cgroup], before: &[Cgroup]) {
 }
 
 /// The cgroup above, empty for the root; nothing above the root.
-pub(crate) fn parent(path: &str) -> Option<&str> {
+pub(crate) fn parent_path(path: &str) -> Option<&str> {
     if path.is_empty() {
         return None;
     }
@@ -175,7 +175,7 @@ pub(crate) fn parent(path: &str) -> Option<&str> {
 
 /// A cgroup and all above it, the root last.
 pub(crate) fn path_up(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |path| parent(path))
+    std::iter::successors(Some(path), |path| parent_path(path))
 }
 
 /// Stands for the path of a cgroup that only its directory's inode is known of, as in `inode:75`.
@@ -185,7 +185,7 @@ pub(crate) const INODE: &str = "inode:";
 pub(crate) const UNKNOWN: &str = "unknown";
 
 /// A cgroup's path for people.
-pub(crate) fn shown(path: &str) -> String {
+pub(crate) fn display_path(path: &str) -> String {
     if path.starts_with(INODE) || path == UNKNOWN {
         path.into()
     } else {

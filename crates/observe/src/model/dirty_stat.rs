@@ -35,7 +35,7 @@ pub struct DirtyStat {
 
 impl DirtyStat {
     /// Takes from running totals what they were at the beginning.
-    pub(crate) fn subtract(&mut self, before: &DirtyStat) {
+    pub(crate) fn subtract_totals(&mut self, before: &DirtyStat) {
         for (now, before) in [
             (&mut self.throttled_usec, before.throttled_usec),
             (&mut self.weight_held, before.weight_held),

@@ -110,7 +110,7 @@ impl Pause {
     /// The level at which the domain that decided begins to hold writers, (background + limit) / 2.
     /// The event does not name the domain; this number tells it. Example: limit 8192, setpoint
     /// 7168: the domain runs freely up to 2 * 7168 - 8192 = 6144 pages.
-    pub fn freerun(&self) -> u64 {
+    pub fn freerun_pages(&self) -> u64 {
         (2 * self.setpoint).saturating_sub(self.limit)
     }
 
@@ -143,13 +143,13 @@ pub struct Limits {
 
 impl Limits {
     /// The level at which the host's domain begins to hold writers.
-    pub fn freerun(&self) -> u64 {
+    pub fn freerun_pages(&self) -> u64 {
         arith::freerun(self.thresh, self.background)
     }
 
     /// The level that the throttle aims at in the host's domain.
-    pub fn setpoint(&self) -> u64 {
-        arith::setpoint(self.freerun(), self.thresh)
+    pub fn setpoint_pages(&self) -> u64 {
+        arith::setpoint(self.freerun_pages(), self.thresh)
     }
 }
 

@@ -9,7 +9,7 @@ pub use knobs::PAGE;
 
 /// Settings and memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Host {
+pub struct HostSettings {
     /// `vm.dirty_bytes`; 0 if the ratio is in use.
     pub dirty_bytes: u64,
     /// `vm.dirty_ratio`, in percent.
@@ -35,7 +35,7 @@ pub struct Host {
 
 /// Running totals of `/proc/pressure/*`, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pressure {
+pub struct PressureTotals {
     /// `some` of `io`.
     pub io_some: u64,
     /// `full` of `io`.
@@ -79,7 +79,7 @@ pub struct Device {
     pub below: Vec<String>,
     /// The queue's bound, where requests are queued for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Queue>,
+    pub queue: Option<QueueBound>,
     /// Figures of debugfs, where it has them of all cgroups.
     #[serde(default)]
     pub writeback: Option<Writeback>,
@@ -102,7 +102,7 @@ impl Device {
 
 /// Bound on a disk's requests in flight: so many requests of that size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queue {
+pub struct QueueBound {
     /// Requests in flight at most, `queue/nr_requests`.
     pub requests: u64,
     /// Size of the largest, `queue/max_sectors_kb`.
@@ -123,7 +123,7 @@ pub struct Writeback {
 }
 
 /// Takes from each device's running totals what they were at the beginning.
-pub fn subtract(now: &mut [Device], before: &[Device]) {
+pub fn subtract_totals(now: &mut [Device], before: &[Device]) {
     let before: BTreeMap<&str, &Device> = before
         .iter()
         .map(|device| (device.bdi.as_str(), device))

@@ -4,7 +4,7 @@
 
 use super::cgroup::Cgroup;
 use super::event::{Event, Limits, Rate, What};
-use super::host::{Device, Host, Pressure};
+use super::host::{Device, HostSettings, PressureTotals};
 use super::reclaim::Vmscan;
 use super::stack::Stack;
 use super::stall::{self, Stall};
@@ -35,13 +35,13 @@ pub struct Observation {
     /// The host's limits and pages over time.
     pub limits: Vec<(u64, Limits)>,
     /// The host's pressure over time; in recordings only.
-    pub pressure: Vec<(u64, Pressure)>,
+    pub pressure: Vec<(u64, PressureTotals)>,
     /// Bytes that tasks had dirtied since they began, over time; in recordings only.
     pub progress: Vec<(u64, Progress)>,
     /// The last of each device and cgroup.
     pub rates: Vec<Rate>,
     /// Settings of the host.
-    pub host: Option<Host>,
+    pub host: Option<HostSettings>,
     /// At the end, with what happened meanwhile.
     pub cgroups: Vec<Cgroup>,
     /// At the end, with what happened meanwhile.
@@ -101,14 +101,14 @@ pub struct Flushers {
 
 impl Observation {
     /// The devices that lie on others.
-    pub(crate) fn stack(&self) -> Stack {
-        Stack::of(&self.devices)
+    pub(crate) fn device_stack(&self) -> Stack {
+        Stack::from_devices(&self.devices)
     }
 
     /// Makes an observation of a trace alone.
-    pub fn of(trace: Trace) -> Observation {
+    pub fn from_trace(trace: Trace) -> Observation {
         // A sleep that ends with its event began before it, and a pause lasts beyond its own.
-        let stalls = stall::all(&trace);
+        let stalls = stall::find_stalls(&trace);
         let begins = trace.events.iter().take(1).map(|event| event.ns);
         let first = begins.chain(stalls.iter().map(|stall| stall.ns)).min();
         let ends = stalls
@@ -142,7 +142,7 @@ impl Observation {
     }
 
     /// The first and the last moment of which anything is known.
-    pub fn span(&self) -> (u64, u64) {
+    pub fn time_span(&self) -> (u64, u64) {
         let times = || {
             let ends = [self.events.first(), self.events.last()];
             let events = ends.into_iter().flatten().map(|event| event.ns);

@@ -98,7 +98,7 @@ pub struct Reclaimed {
 
 impl Reclaimed {
     /// Adds a sleep.
-    pub fn note(&mut self, slept: Slept) {
+    pub fn add_sleep(&mut self, slept: Slept) {
         let ns = self.slept.entry(slept.reason).or_default();
         *ns = ns.saturating_add(slept.us.saturating_mul(1000));
     }
@@ -127,7 +127,7 @@ pub struct Vmscan {
 
 impl Vmscan {
     /// The counters by the kernel's names.
-    pub(crate) fn fields(&mut self) -> [(&'static str, &mut u64); 7] {
+    pub(crate) fn named_counters(&mut self) -> [(&'static str, &mut u64); 7] {
         [
             ("pgscan_direct", &mut self.scanned_direct),
             ("pgscan_kswapd", &mut self.scanned_kswapd),
@@ -140,8 +140,12 @@ impl Vmscan {
     }
 
     /// Counts since `before`.
-    pub fn since(mut self, mut before: Vmscan) -> Vmscan {
-        for ((_, now), (_, before)) in self.fields().into_iter().zip(before.fields()) {
+    pub fn counts_since(mut self, mut before: Vmscan) -> Vmscan {
+        for ((_, now), (_, before)) in self
+            .named_counters()
+            .into_iter()
+            .zip(before.named_counters())
+        {
             *now = now.saturating_sub(*before);
         }
         self

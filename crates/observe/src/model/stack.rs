@@ -20,18 +20,18 @@ impl FromIterator<(String, Vec<String>)> for Stack {
 
 impl Stack {
     /// Stack of the devices of a look.
-    pub(crate) fn of(devices: &[Device]) -> Stack {
+    pub(crate) fn from_devices(devices: &[Device]) -> Stack {
         let below = |device: &Device| (device.bdi.clone(), device.below.clone());
         devices.iter().map(below).collect()
     }
 
     /// Takes out the devices right below one.
-    pub(crate) fn take(&mut self, device: &str) -> Vec<String> {
+    pub(crate) fn take_below(&mut self, device: &str) -> Vec<String> {
         self.0.remove(device).unwrap_or_default()
     }
 
     /// A device and all that it lies on, from the top down.
-    pub fn down(&self, device: &str) -> Vec<String> {
+    pub fn device_and_below(&self, device: &str) -> Vec<String> {
         let mut found = vec![device.to_owned()];
         let mut next = 0;
         while let Some(below) = found.get(next).map(|device| self.0.get(device)) {
@@ -49,7 +49,7 @@ impl Stack {
     /// The sum of what went to devices, with each byte once. Of a device that lies on others counts
     /// what has not gone on: dm-crypt still encrypts it, or a thread of md's hands it on, in whose
     /// name the kernel counts it there.
-    pub fn once<'a>(&self, went: impl IntoIterator<Item = (&'a str, u64)>) -> u64 {
+    pub fn sum_once<'a>(&self, went: impl IntoIterator<Item = (&'a str, u64)>) -> u64 {
         let went: BTreeMap<&str, u64> = went.into_iter().collect();
         let sum = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
         sum(&mut went.iter().map(|(device, bytes)| {
@@ -75,23 +75,36 @@ mod tests {
     #[test]
     fn a_byte_counts_once() {
         let lvm = stack(&[("253:0", &["8:0"]), ("253:1", &["8:0"])]);
-        assert_eq!(lvm.once([("253:0", 10), ("253:1", 20), ("8:0", 35)]), 35);
+        assert_eq!(
+            lvm.sum_once([("253:0", 10), ("253:1", 20), ("8:0", 35)]),
+            35
+        );
         let on_luks = stack(&[("253:1", &["253:0"]), ("253:0", &["259:0"])]);
         let encrypts = [("253:1", 10), ("253:0", 10), ("259:0", 8)];
-        assert_eq!(on_luks.once(encrypts), 10);
+        assert_eq!(on_luks.sum_once(encrypts), 10);
         let raid0 = stack(&[("9:0", &["8:0", "8:16"])]);
-        assert_eq!(raid0.once([("9:0", 10), ("8:0", 5), ("8:16", 5)]), 10);
-        assert_eq!(raid0.once([("9:0", 10)]), 10, "handed on by md's thread");
-        assert_eq!(Stack::default().once([("8:0", 10), ("8:16", 5)]), 15);
-        assert_eq!(Stack::default().once([("a", u64::MAX), ("b", 5)]), u64::MAX);
+        assert_eq!(raid0.sum_once([("9:0", 10), ("8:0", 5), ("8:16", 5)]), 10);
+        assert_eq!(
+            raid0.sum_once([("9:0", 10)]),
+            10,
+            "handed on by md's thread"
+        );
+        assert_eq!(Stack::default().sum_once([("8:0", 10), ("8:16", 5)]), 15);
+        assert_eq!(
+            Stack::default().sum_once([("a", u64::MAX), ("b", 5)]),
+            u64::MAX
+        );
     }
 
     #[test]
     fn all_that_a_device_lies_on_is_found() {
         let on_luks = stack(&[("253:1", &["253:0"]), ("253:0", &["259:0"])]);
-        assert_eq!(on_luks.down("253:1"), ["253:1", "253:0", "259:0"]);
-        assert_eq!(on_luks.down("8:0"), ["8:0"]);
+        assert_eq!(
+            on_luks.device_and_below("253:1"),
+            ["253:1", "253:0", "259:0"]
+        );
+        assert_eq!(on_luks.device_and_below("8:0"), ["8:0"]);
         let circle = stack(&[("1:0", &["2:0"]), ("2:0", &["1:0"])]);
-        assert_eq!(circle.down("1:0"), ["1:0", "2:0"]);
+        assert_eq!(circle.device_and_below("1:0"), ["1:0", "2:0"]);
     }
 }

@@ -19,14 +19,14 @@ pub struct Stall {
     /// Id of the stalled task.
     pub task: u32,
     /// The limit or event that the task waited for.
-    pub kind: Kind,
+    pub kind: StallKind,
     /// The length, if the end was seen.
     pub slept_ns: Option<u64>,
 }
 
 /// Why a task lost time.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum StallKind {
     /// A pause in the throttle.
     Throttle(Box<Throttled>),
     /// Direct reclaim, or that of a cgroup.
@@ -52,10 +52,10 @@ impl Stall {
     /// The length; the announced one where the end was not seen.
     pub fn length_ns(&self) -> u64 {
         self.slept_ns.unwrap_or(match &self.kind {
-            Kind::Throttle(throttled) => {
+            StallKind::Throttle(throttled) => {
                 u64::try_from(throttled.pause.pause_ms).unwrap_or(0) * 1_000_000
             }
-            Kind::Reclaim(_) | Kind::Kswapd(_) | Kind::Sync => 0,
+            StallKind::Reclaim(_) | StallKind::Kswapd(_) | StallKind::Sync => 0,
         })
     }
 }
@@ -82,7 +82,7 @@ struct Task {
 }
 
 /// Finds all stalls of a trace, by their beginning.
-pub fn all(trace: &Trace) -> Vec<Stall> {
+pub fn find_stalls(trace: &Trace) -> Vec<Stall> {
     let ends_are_seen = trace.seen.contains(WOKE);
     let switches = trace.seen.contains("sched_switch") && !ends_are_seen;
     let mut tasks: HashMap<u32, Task> = HashMap::new();
@@ -98,7 +98,7 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
                     } else {
                         // It was back by now, whatever was announced.
                         let passed = event.ns.saturating_sub(stalls[before].ns);
-                        shorten(&mut stalls[before], passed);
+                        shorten_pause(&mut stalls[before], passed);
                     }
                 }
                 let near = |ns: u64| event.ns.saturating_sub(ns) < SAME_PASS_NS;
@@ -116,7 +116,7 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
                     .limits
                     .filter(|(ns, _)| near(*ns))
                     .map(|(_, limits)| limits);
-                let kind = Kind::Throttle(Box::new(Throttled {
+                let kind = StallKind::Throttle(Box::new(Throttled {
                     pause: pause.clone(),
                     by,
                     host,
@@ -131,7 +131,7 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
             What::DecidedBy(by) => match task.paused.map(|at| &mut stalls[at]) {
                 Some(Stall {
                     ns,
-                    kind: Kind::Throttle(throttled),
+                    kind: StallKind::Throttle(throttled),
                     ..
                 }) if throttled.by.is_none() && event.ns.saturating_sub(*ns) < SAME_PASS_NS => {
                     throttled.by = Some(by.clone());
@@ -164,29 +164,46 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
             }
             What::ReclaimEnded => {
                 if let Some((ns, reclaimed)) = task.reclaims.take() {
-                    span(Some(ns), event, Kind::Reclaim(reclaimed), &mut stalls);
+                    push_span(Some(ns), event, StallKind::Reclaim(reclaimed), &mut stalls);
                 }
             }
             What::ReclaimSlept(slept) => {
                 let begin = event.ns.saturating_sub(slept.us * 1000);
                 if let Some((_, reclaimed)) = &mut task.reclaims {
-                    reclaimed.note(*slept);
+                    reclaimed.add_sleep(*slept);
                 } else if is_kswapd(&trace.names, &trace.seen, event.task) {
-                    span(Some(begin), event, Kind::Kswapd(slept.reason), &mut stalls);
+                    push_span(
+                        Some(begin),
+                        event,
+                        StallKind::Kswapd(slept.reason),
+                        &mut stalls,
+                    );
                 } else {
                     let mut reclaimed = Reclaimed::default();
-                    reclaimed.note(*slept);
-                    span(Some(begin), event, Kind::Reclaim(reclaimed), &mut stalls);
+                    reclaimed.add_sleep(*slept);
+                    push_span(
+                        Some(begin),
+                        event,
+                        StallKind::Reclaim(reclaimed),
+                        &mut stalls,
+                    );
                 }
             }
             What::SyncBegan => task.syncs_since = Some(event.ns),
-            What::SyncEnded => span(task.syncs_since.take(), event, Kind::Sync, &mut stalls),
+            What::SyncEnded => {
+                push_span(task.syncs_since.take(), event, StallKind::Sync, &mut stalls)
+            }
             // An fsync that waits for the journal counts as a whole.
             What::JournalBegan if task.syncs_since.is_none() => {
                 task.journal_since = Some(event.ns);
             }
             What::JournalBegan => {}
-            What::JournalEnded => span(task.journal_since.take(), event, Kind::Sync, &mut stalls),
+            What::JournalEnded => push_span(
+                task.journal_since.take(),
+                event,
+                StallKind::Sync,
+                &mut stalls,
+            ),
             What::SwitchedOut(_)
             | What::SwitchedIn
             | What::Rate(_)
@@ -202,8 +219,8 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
 }
 
 /// Leaves of an announced pause what had passed when the task looked again.
-fn shorten(stall: &mut Stall, passed_ns: u64) {
-    if let Kind::Throttle(throttled) = &mut stall.kind {
+fn shorten_pause(stall: &mut Stall, passed_ns: u64) {
+    if let StallKind::Throttle(throttled) = &mut stall.kind {
         let passed = i64::try_from(passed_ns.div_ceil(1_000_000)).unwrap_or(i64::MAX);
         throttled.pause.pause_ms = throttled.pause.pause_ms.min(passed);
     }
@@ -218,7 +235,7 @@ pub fn is_kswapd(names: &BTreeMap<u32, String>, seen: &BTreeSet<String>, task: u
     }
 }
 
-fn span(since: Option<u64>, end: &Event, kind: Kind, stalls: &mut Vec<Stall>) {
+fn push_span(since: Option<u64>, end: &Event, kind: StallKind, stalls: &mut Vec<Stall>) {
     if let Some(ns) = since {
         stalls.push(Stall {
             ns,
@@ -245,9 +262,9 @@ fn still_asleep(
             stall.slept_ns = Some(stall.length_ns().min(end - stall.ns));
         }
         let reclaims = task.reclaims.iter();
-        let reclaims = reclaims.map(|(ns, of)| (*ns, Kind::Reclaim(of.clone())));
+        let reclaims = reclaims.map(|(ns, of)| (*ns, StallKind::Reclaim(of.clone())));
         let syncs = task.syncs_since.iter().chain(&task.journal_since);
-        let syncs = syncs.map(|ns| (*ns, Kind::Sync));
+        let syncs = syncs.map(|ns| (*ns, StallKind::Sync));
         for (ns, kind) in reclaims.chain(syncs) {
             stalls.push(Stall {
                 ns,
@@ -263,7 +280,7 @@ fn still_asleep(
 /// trace in slices. Of a pause what was announced and not slept yet is left. Example: 100 ms
 /// announced at 7.000 s, cut at 7.060 s: the slice before has 60 ms, the next begins with a pause
 /// of 40 ms, and its real end counts.
-pub(crate) fn carried(trace: &Trace, ns: u64) -> Vec<Event> {
+pub(crate) fn carried_events(trace: &Trace, ns: u64) -> Vec<Event> {
     let ends_are_seen = trace.seen.contains(WOKE);
     let mut pauses: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
     let mut spans: BTreeMap<(u32, u8), &Event> = BTreeMap::new();
@@ -372,7 +389,7 @@ mod tests {
             (130, 1, pause(-3)),
         ];
         assert_eq!(
-            lengths(&all(&trace(&events, &[WOKE]))),
+            lengths(&find_stalls(&trace(&events, &[WOKE]))),
             [Some(113), Some(115)]
         );
     }
@@ -380,9 +397,12 @@ mod tests {
     #[test]
     fn an_announced_pause_may_not_be_slept() {
         let events = [(0, 1, pause(100)), (1, 1, pause(100)), (90, 1, What::Woke)];
-        assert_eq!(lengths(&all(&trace(&events, &[WOKE]))), [Some(0), Some(89)]);
+        assert_eq!(
+            lengths(&find_stalls(&trace(&events, &[WOKE]))),
+            [Some(0), Some(89)]
+        );
         // Without anything that shows the end, only the announcement is known.
-        let stalls = all(&trace(&events[..2], &[]));
+        let stalls = find_stalls(&trace(&events[..2], &[]));
         assert_eq!(lengths(&stalls), [None, None]);
         assert_eq!(stalls[1].length_ns(), 100_000_000);
         assert_eq!(stalls[0].length_ns(), 1_000_000, "it was back by then");
@@ -399,7 +419,7 @@ mod tests {
             (260, 1, What::SwitchedOut(true)),
             (300, 1, What::SwitchedIn),
         ];
-        let stalls = all(&trace(&events, &["sched_switch"]));
+        let stalls = find_stalls(&trace(&events, &["sched_switch"]));
         assert_eq!(
             lengths(&stalls),
             [Some(104), Some(100)],
@@ -414,8 +434,8 @@ mod tests {
             [(0, 1, pause(9)), (0, 1, by("host")), (9, 1, What::Woke)],
             [(0, 1, by("host")), (0, 1, pause(9)), (9, 1, What::Woke)],
         ] {
-            let stalls = all(&trace(&events, &[WOKE]));
-            let Kind::Throttle(throttled) = &stalls[0].kind else {
+            let stalls = find_stalls(&trace(&events, &[WOKE]));
+            let StallKind::Throttle(throttled) = &stalls[0].kind else {
                 panic!()
             };
             assert_eq!(throttled.by.as_deref(), Some("host"));
@@ -430,7 +450,7 @@ mod tests {
             (40, 3, What::SyncBegan),
             (60, 3, What::SyncEnded),
         ];
-        let stalls = all(&trace(&events, &[WOKE]));
+        let stalls = find_stalls(&trace(&events, &[WOKE]));
         let kinds: Vec<_> = stalls
             .iter()
             .map(|stall| (stall.task, stall.length_ns() / 1_000_000))
@@ -455,21 +475,21 @@ mod tests {
             (45, 2, What::ReclaimEnded),
             (50, 3, slept(8)),
         ];
-        let stalls = all(&trace(&events, &["mm_vmscan_direct_reclaim_begin"]));
+        let stalls = find_stalls(&trace(&events, &["mm_vmscan_direct_reclaim_begin"]));
         let of = |is_for_limit, slept: &[(Reason, u64)]| {
-            Kind::Reclaim(Reclaimed {
+            StallKind::Reclaim(Reclaimed {
                 is_for_limit,
                 slept: slept.iter().copied().collect(),
             })
         };
         let kinds: Vec<_> = stalls.iter().map(|stall| stall.kind.clone()).collect();
         let task = of(false, &[(Reason::Writeback, 20_000_000)]);
-        let kswapd = Kind::Kswapd(Reason::Writeback);
+        let kswapd = StallKind::Kswapd(Reason::Writeback);
         assert_eq!(kinds, [task, of(true, &[]), kswapd]);
         // Without spans a task that is called otherwise is none of kswapd's.
         let mut alone = trace(&events[5..], &["mm_vmscan_throttled"]);
         alone.names.insert(3, "fio".into());
-        let stalls = all(&alone);
+        let stalls = find_stalls(&alone);
         assert_eq!(stalls[0].kind, of(false, &[(Reason::Writeback, 8_000_000)]));
         assert_eq!(
             (stalls[0].ns, stalls[0].length_ns()),
@@ -493,7 +513,7 @@ mod tests {
             ],
             &[WOKE],
         );
-        let next = carried(&first, 60_000_000);
+        let next = carried_events(&first, 60_000_000);
         let mut events: Vec<_> = next
             .iter()
             .map(|event| (event.task, event.what.clone()))
@@ -508,7 +528,7 @@ mod tests {
             ]
         );
         let total = |trace: &Trace| {
-            all(trace)
+            find_stalls(trace)
                 .iter()
                 .filter(|stall| stall.task == 1)
                 .map(|stall| stall.length_ns() / 1_000_000)
@@ -520,6 +540,6 @@ mod tests {
         assert_eq!(total(&second), 55);
         // Without ends the announcement counts, whole and once.
         first.seen.clear();
-        assert_eq!(carried(&first, 60_000_000).len(), 1);
+        assert_eq!(carried_events(&first, 60_000_000).len(), 1);
     }
 }

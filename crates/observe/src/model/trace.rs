@@ -25,29 +25,29 @@ pub struct Trace {
 
 impl Trace {
     /// Leaves out what came before, but for what goes on at that time, which begins then.
-    pub(crate) fn begin(&mut self, ns: u64) {
-        self.settle();
+    pub(crate) fn cut_before(&mut self, ns: u64) {
+        self.clean_events();
         let after = self.events.partition_point(|event| event.ns <= ns);
         let after = self.events.split_off(after);
-        self.events = stall::carried(self, ns);
+        self.events = stall::carried_events(self, ns);
         self.events.extend(after);
     }
 
     /// Leaves out what came after. What has not ended by then counts up to the last event: these
     /// limits.
-    pub(crate) fn end(&mut self, (ns, limits): (u64, Limits)) {
+    pub(crate) fn cut_after(&mut self, (ns, limits): (u64, Limits)) {
         self.events.retain(|event| event.ns <= ns);
         self.events.push(Event {
             ns,
             task: 0,
             what: What::Limits(limits),
         });
-        self.settle();
+        self.clean_events();
     }
 
     /// Leaves out events that cannot be, and brings the others in order of time; those of one time
     /// keep theirs.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn clean_events(&mut self) {
         let read = self.events.len();
         self.events.retain(Plausible::is_plausible);
         if self.events.len() < read {
@@ -92,7 +92,7 @@ mod tests {
             seen: [WOKE.to_string()].into(),
             ..Trace::default()
         };
-        trace.begin(100_000_000);
+        trace.cut_before(100_000_000);
         trace.events.extend([
             event(123, 2, What::Woke),
             event(165, 1, What::Woke),
@@ -100,9 +100,9 @@ mod tests {
             event(301, 2, pause(10)),
             event(350, 1, What::Woke),
         ]);
-        trace.end((300_000_000, Limits::default()));
+        trace.cut_after((300_000_000, Limits::default()));
         let mut slept: BTreeMap<u32, u64> = BTreeMap::new();
-        for stall in stall::all(&trace) {
+        for stall in stall::find_stalls(&trace) {
             *slept.entry(stall.task).or_default() += stall.length_ns() / 1_000_000;
         }
         assert_eq!(slept, [(1, 65 + 50), (2, 20), (3, 200)].into());

@@ -56,7 +56,7 @@ pub enum Wait {
 
 impl Wait {
     /// In words, after "waits for".
-    pub fn words(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Wait::Throttle => "the throttle",
             Wait::Bandwidth => "what its cgroup may dirty a second",
@@ -251,7 +251,7 @@ pub fn of_stack<'a>(frames: &[&'a str]) -> (Wait, Option<&'a str>) {
 }
 
 /// Finds the wait by the texts of `wchan` and `syscall`.
-pub fn classify(wchan: &str, syscall: &str) -> Wait {
+pub fn classify_wait(wchan: &str, syscall: &str) -> Wait {
     if let Some(kind) = of_function(wchan) {
         return kind;
     }
@@ -326,7 +326,7 @@ mod tests {
             ("0", "running", Wait::Other),
             ("", "", Wait::Other),
         ] {
-            assert_eq!(classify(wchan, syscall), kind, "{wchan} in {syscall}");
+            assert_eq!(classify_wait(wchan, syscall), kind, "{wchan} in {syscall}");
         }
     }
 }

@@ -15,7 +15,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// The next `length` bytes.
-    pub fn take(&mut self, length: u64) -> Result<&'a [u8]> {
+    pub fn take_bytes(&mut self, length: u64) -> Result<&'a [u8]> {
         let (taken, rest) = usize::try_from(length)
             .ok()
             .and_then(|length| self.rest.split_at_checked(length))
@@ -24,36 +24,36 @@ impl<'a> Bytes<'a> {
         Ok(taken)
     }
 
-    pub fn skip(&mut self, length: u64) -> Result<()> {
-        self.take(length).map(|_| ())
+    pub fn skip_bytes(&mut self, length: u64) -> Result<()> {
+        self.take_bytes(length).map(|_| ())
     }
 
     /// Text that ends with a zero byte.
-    pub fn text(&mut self) -> Result<&'a str> {
+    pub fn take_text(&mut self) -> Result<&'a str> {
         let end = self
             .rest
             .iter()
             .position(|byte| *byte == 0)
             .unwrap_or(self.rest.len());
-        let text = self.take(end as u64)?;
-        self.skip(1)?;
+        let text = self.take_bytes(end as u64)?;
+        self.skip_bytes(1)?;
         std::str::from_utf8(text)
             .with_context(|| format!("{} has text that is not UTF-8", self.what))
     }
 
-    pub fn u8(&mut self) -> Result<u8> {
-        Ok(self.take(1)?[0])
+    pub fn take_u8(&mut self) -> Result<u8> {
+        Ok(self.take_bytes(1)?[0])
     }
 
-    pub fn u16(&mut self) -> Result<u16> {
-        Ok(u16::from_le_bytes(self.take(2)?.try_into()?))
+    pub fn take_u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.take_bytes(2)?.try_into()?))
     }
 
-    pub fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.take(4)?.try_into()?))
+    pub fn take_u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.take_bytes(4)?.try_into()?))
     }
 
-    pub fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.take(8)?.try_into()?))
+    pub fn take_u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take_bytes(8)?.try_into()?))
     }
 }

@@ -2,7 +2,7 @@
 //! Cgroups, from their files.
 
 use super::dirty_stat;
-use super::host::total;
+use super::host::pressure_total;
 use crate::model::bounds::{self, MOST_BYTES};
 use crate::model::cgroup::{Cgroup, Io, IoMax, ROOT};
 use crate::model::stack::Stack;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// It has no cgroup v2 there.
-pub fn mounted(root: &Path) -> Result<PathBuf> {
+pub fn mounted_directory(root: &Path) -> Result<PathBuf> {
     let directory = root.join(ROOT.trim_start_matches('/'));
     match fs::metadata(directory.join("cgroup.controllers")) {
         Ok(_) => Ok(directory),
@@ -59,41 +59,41 @@ impl Want {
 }
 
 /// Reads all cgroups of the machine whose root directory this is.
-pub fn all(root: &Path, want: Want) -> Vec<Cgroup> {
+pub fn read_all(root: &Path, want: Want) -> Vec<Cgroup> {
     let mut found = Vec::new();
     let top = root.join(ROOT.trim_start_matches('/'));
-    walk(&top, &top, want, &mut found);
+    read_below(&top, &top, want, &mut found);
     dirty_stat::read(&top, &mut found);
     found
 }
 
 /// The cgroups at these paths, and what is wanted of each; those that are gone are left out.
-pub fn some<'a>(root: &Path, paths: impl Iterator<Item = (&'a str, Want)>) -> Vec<Cgroup> {
+pub fn read_some<'a>(root: &Path, paths: impl Iterator<Item = (&'a str, Want)>) -> Vec<Cgroup> {
     let top = root.join(ROOT.trim_start_matches('/'));
     let read = |(path, want): (&str, Want)| {
         let directory = top.join(path);
         let metadata = fs::metadata(&directory).ok()?;
-        Some(with(path, &directory, &metadata, want))
+        Some(read_at(path, &directory, &metadata, want))
     };
     let mut found = paths.filter_map(read).collect::<Vec<_>>();
     dirty_stat::read(&top, &mut found);
     found
 }
 
-fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
+fn read_below(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
     // One that is gone meanwhile is left out.
     let Ok(metadata) = fs::metadata(directory) else {
         return;
     };
     let path = directory.strip_prefix(top).unwrap_or(directory);
-    found.push(with(&path.to_string_lossy(), directory, &metadata, want));
+    found.push(read_at(&path.to_string_lossy(), directory, &metadata, want));
     // Listing its files takes longer than the rest.
     if is_leaf(&metadata) {
         return;
     }
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            walk(top, &entry.path(), want, found);
+            read_below(top, &entry.path(), want, found);
         }
     }
 }
@@ -122,20 +122,20 @@ fn is_leaf(metadata: &Metadata) -> bool {
     metadata.nlink() == 2
 }
 
-fn with(path: &str, directory: &Path, metadata: &Metadata, want: Want) -> Cgroup {
-    let mut cgroup = at(directory, want);
+fn read_at(path: &str, directory: &Path, metadata: &Metadata, want: Want) -> Cgroup {
+    let mut cgroup = read_cgroup(directory, want);
     cgroup.path = path.into();
     cgroup.inode = metadata.ino();
     if want.memory && !is_leaf(metadata) {
         let stat = fs::read_to_string(directory.join("cgroup.stat")).unwrap_or_default();
-        cgroup.dying = flat(&stat, "nr_dying_descendants");
+        cgroup.dying = flat_value(&stat, "nr_dying_descendants");
     }
     cgroup
 }
 
 /// Reads the files in a cgroup's directory; of one that is gone, nothing. Neither its path nor its
 /// inode.
-pub fn at(directory: &Path, want: Want) -> Cgroup {
+pub fn read_cgroup(directory: &Path, want: Want) -> Cgroup {
     read_one(&|file| fs::read_to_string(directory.join(file)).ok(), want)
 }
 
@@ -143,7 +143,7 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
     let read = |name: &str| file(name).unwrap_or_default();
     let pressure = |name: &str| {
         if want.pressure {
-            total(&read(name), "some")
+            pressure_total(&read(name), "some")
         } else {
             0
         }
@@ -165,21 +165,23 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
     let mut cgroup = Cgroup {
         current: want
             .usage
-            .then(|| number(&read("memory.current")))
+            .then(|| parse_number(&read("memory.current")))
             .flatten()
             .unwrap_or(0),
-        max: number(&limit("memory.max")).and_then(bounds::limit),
-        high: number(&limit("memory.high")).and_then(bounds::limit),
-        min: number(&limit("memory.min")).unwrap_or(0).min(MOST_BYTES),
-        kills: flat(&limit("memory.events"), "oom_kill"),
+        max: parse_number(&limit("memory.max")).and_then(bounds::plausible_limit),
+        high: parse_number(&limit("memory.high")).and_then(bounds::plausible_limit),
+        min: parse_number(&limit("memory.min"))
+            .unwrap_or(0)
+            .min(MOST_BYTES),
+        kills: flat_value(&limit("memory.events"), "oom_kill"),
         io_pressure: pressure("io.pressure"),
         memory_pressure: pressure("memory.pressure"),
         cpu_pressure: pressure("cpu.pressure"),
-        dirty_min: number(&knob(Knob::DirtyMin)).map(|floor| floor.min(MOST_BYTES)),
-        weight: number(&knob(Knob::DirtyWeight))
+        dirty_min: parse_number(&knob(Knob::DirtyMin)).map(|floor| floor.min(MOST_BYTES)),
+        weight: parse_number(&knob(Knob::DirtyWeight))
             .filter(|weight| *weight != Knob::DirtyWeight.default()),
-        bandwidth: number(&knob(Knob::DirtyBandwidth)).and_then(bounds::limit),
-        window: number(&knob(Knob::WritebackBytes)).and_then(bounds::limit),
+        bandwidth: parse_number(&knob(Knob::DirtyBandwidth)).and_then(bounds::plausible_limit),
+        window: parse_number(&knob(Knob::WritebackBytes)).and_then(bounds::plausible_limit),
         ..Cgroup::default()
     };
     for ceiling in [Knob::DirtyBytes, Knob::DirtyRatio] {
@@ -189,7 +191,7 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         }
     }
     if let Some(stat) = want.memory.then(|| file("memory.stat")).flatten() {
-        let key = |name: &str| flat(&stat, name);
+        let key = |name: &str| flat_value(&stat, name);
         cgroup.has_memory = true;
         cgroup.dirty = key("file_dirty");
         cgroup.writeback = key("file_writeback");
@@ -199,10 +201,10 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         cgroup.reclaimed = bytes("pgsteal");
         cgroup.refaulted = bytes("workingset_refault_anon") + bytes("workingset_refault_file");
     }
-    for (device, values) in nested(&limit("io.max")) {
+    for (device, values) in parse_nested(&limit("io.max")) {
         let value = |key: &str| {
             let value = values.get(key).and_then(|value| value.parse().ok());
-            value.and_then(bounds::limit)
+            value.and_then(bounds::plausible_limit)
         };
         cgroup.io_max.insert(
             device,
@@ -214,7 +216,7 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         );
     }
     if want.pressure && want.limits {
-        cgroup.io_latency = nested(&read("io.latency")).into_keys().collect();
+        cgroup.io_latency = parse_nested(&read("io.latency")).into_keys().collect();
     }
     let io = file("io.stat");
     cgroup.has_io = io.is_some();
@@ -224,23 +226,28 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
 
 fn io_stat(text: &str) -> BTreeMap<String, Io> {
     let of = |values: BTreeMap<String, String>| {
-        let value = |key| values.get(key).and_then(|value| number(value)).unwrap_or(0);
+        let value = |key| {
+            values
+                .get(key)
+                .and_then(|value| parse_number(value))
+                .unwrap_or(0)
+        };
         Io {
             written: value("wbytes"),
             read: value("rbytes"),
             writes: value("wios"),
         }
     };
-    let devices = nested(text).into_iter();
+    let devices = parse_nested(text).into_iter();
     devices
         .map(|(device, values)| (device, of(values)))
         .collect()
 }
 
 /// Bytes that the text of an `io.stat` has as written.
-pub fn written(io_stat_text: &str, stack: &Stack) -> u64 {
+pub fn written_bytes(io_stat_text: &str, stack: &Stack) -> u64 {
     let devices = io_stat(io_stat_text);
-    stack.once(devices.iter().map(|(device, io)| (&**device, io.written)))
+    stack.sum_once(devices.iter().map(|(device, io)| (&**device, io.written)))
 }
 
 /// Numbers of the devices that the text of an `io.stat` has reads or writes of.
@@ -251,19 +258,19 @@ pub fn devices_used(io_stat_text: &str) -> Vec<String> {
 }
 
 /// A number; nothing for `max` and for what is not there.
-pub(crate) fn number(text: &str) -> Option<u64> {
+pub(crate) fn parse_number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-pub(crate) fn flat(text: &str, key: &str) -> u64 {
+pub(crate) fn flat_value(text: &str, key: &str) -> u64 {
     let value = text
         .lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-    value.and_then(number).unwrap_or(0)
+    value.and_then(parse_number).unwrap_or(0)
 }
 
 /// `254:0 rbps=max wbps=1048576`, by device.
-fn nested(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+fn parse_nested(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let lines = text.lines().filter_map(|line| line.split_once(' '));
     lines
         .map(|(device, values)| {
@@ -328,7 +335,7 @@ mod tests {
         let page = PageSize::running().bytes();
         (before[0].reclaimed, now[0].current) = (page, page);
         before[0].io.get_mut("254:0").expect("there").written = 40;
-        crate::model::cgroup::subtract(&mut now, &before);
+        crate::model::cgroup::subtract_totals(&mut now, &before);
         assert_eq!((now[0].io_pressure, now[0].io["254:0"].written), (77, 60));
         assert_eq!(
             now[0].allocated,

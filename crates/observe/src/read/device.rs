@@ -6,8 +6,8 @@
 //! of `8:0`, and a FUSE on `0:45` are written through `8:0` and `0:45`; ntfs-3g on `8:2` through
 //! its own, `8:2-fuseblk`.
 
-use super::host::{number, text};
-use crate::model::host::{Device, Queue, Writeback};
+use super::host::{read_number, read_text};
+use crate::model::host::{Device, QueueBound, Writeback};
 use crate::model::stack::Stack;
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,8 +44,9 @@ impl Writeback {
 
 /// Reads all devices; `busy_ms`, `written` and `read`, and `dirtied` of what writeback knows, are
 /// running totals.
-pub fn devices(root: &Path) -> Vec<Device> {
-    let (mut mounts, mut disks, mut stack) = (mounts(root), disks(root), stack(root));
+pub fn read_devices(root: &Path) -> Vec<Device> {
+    let (mut mounts, mut disks, mut stack) =
+        (read_mounts(root), read_disks(root), read_stack(root));
     let entries = fs::read_dir(root.join("sys/class/bdi"))
         .into_iter()
         .flatten()
@@ -55,15 +56,15 @@ pub fn devices(root: &Path) -> Vec<Device> {
             let bdi = entry.file_name().to_str()?.to_string();
             let (filesystem, mounted_at) = mounts.remove(&bdi).unzip();
             let mut device = Device {
-                min_ratio: number(&entry.path().join("min_ratio")),
-                max_ratio: number(&entry.path().join("max_ratio")),
+                min_ratio: read_number(&entry.path().join("min_ratio")),
+                max_ratio: read_number(&entry.path().join("max_ratio")),
                 max_fine: fs::read_to_string(entry.path().join("max_ratio_fine"))
                     .ok()
                     .and_then(|text| text.trim().parse().ok()),
-                strict: strict(&entry.path()),
+                strict: strict_limit(&entry.path()),
                 filesystem,
                 mounted_at,
-                below: stack.take(&bdi),
+                below: stack.take_below(&bdi),
                 writeback: Writeback::read(&root.join("sys/kernel/debug/bdi").join(&bdi)),
                 ..disks.remove(&bdi).unwrap_or_default()
             };
@@ -81,17 +82,17 @@ pub fn devices(root: &Path) -> Vec<Device> {
         .collect()
 }
 
-fn strict(bdi: &Path) -> Option<bool> {
+fn strict_limit(bdi: &Path) -> Option<bool> {
     let text = fs::read_to_string(bdi.join("strict_limit")).ok()?;
     Some(text.trim() == "1")
 }
 
 /// Device to the kind and the place of the filesystem that is mounted from it first.
-fn mounts(root: &Path) -> BTreeMap<String, (String, String)> {
+fn read_mounts(root: &Path) -> BTreeMap<String, (String, String)> {
     // The first process's: one in a container, or a service, may see other places than the machine
     // has.
     let table = fs::read_to_string(root.join("proc/1/mountinfo"))
-        .unwrap_or_else(|_| text(&root.join("proc/self/mountinfo")));
+        .unwrap_or_else(|_| read_text(&root.join("proc/self/mountinfo")));
     let mut mounts = BTreeMap::new();
     for line in table.lines() {
         let Some((before, after)) = line.split_once(" - ") else {
@@ -107,13 +108,15 @@ fn mounts(root: &Path) -> BTreeMap<String, (String, String)> {
             "fuseblk" => format!("{number}-fuseblk"),
             _ => whole_disk(root, number).unwrap_or_else(|| number.into()),
         };
-        mounts.entry(bdi).or_insert((kind.into(), unescaped(at)));
+        mounts
+            .entry(bdi)
+            .or_insert((kind.into(), unescape_octal(at)));
     }
     mounts
 }
 
 /// The devices of the machine that lie on others.
-pub fn stack(root: &Path) -> Stack {
+pub fn read_stack(root: &Path) -> Stack {
     let of = |device: &Path| {
         Some(
             fs::read_to_string(device.join("dev"))
@@ -146,7 +149,7 @@ fn whole_disk(root: &Path, number: &str) -> Option<String> {
 }
 
 /// A path as it is: the kernel writes white space and backslashes in octal, `\\040`.
-fn unescaped(text: &str) -> String {
+fn unescape_octal(text: &str) -> String {
     let mut parts = text.split('\\');
     let first = parts.next().unwrap_or_default().to_string();
     parts.fold(first, |path, part| {
@@ -161,14 +164,14 @@ fn unescaped(text: &str) -> String {
 }
 
 /// Device to what its disk did.
-fn disks(root: &Path) -> BTreeMap<String, Device> {
-    let table = text(&root.join("proc/diskstats"));
+fn read_disks(root: &Path) -> BTreeMap<String, Device> {
+    let table = read_text(&root.join("proc/diskstats"));
     let disks = table.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let value = |at: usize| words.get(at)?.parse::<u64>().ok();
         let device = Device {
             disk: Some(words.get(2)?.to_string()),
-            queue: queue(root, words[2]),
+            queue: read_queue(root, words[2]),
             read: value(5)?.saturating_mul(512),
             written: value(9)?.saturating_mul(512),
             busy_ms: value(12)?,
@@ -180,12 +183,12 @@ fn disks(root: &Path) -> BTreeMap<String, Device> {
 }
 
 /// The queue of a disk; those that hand requests on, as LVM's do, and partitions have none.
-fn queue(root: &Path, disk: &str) -> Option<Queue> {
+fn read_queue(root: &Path, disk: &str) -> Option<QueueBound> {
     let directory = root.join("sys/block").join(disk);
     let queue = directory.join("queue");
-    directory.join("mq").exists().then(|| Queue {
-        requests: number(&queue.join("nr_requests")),
-        kib: number(&queue.join("max_sectors_kb")),
+    directory.join("mq").exists().then(|| QueueBound {
+        requests: read_number(&queue.join("nr_requests")),
+        kib: read_number(&queue.join("max_sectors_kb")),
     })
 }
 
@@ -236,11 +239,14 @@ mod tests {
         let machine = machine("");
         assert_eq!(found(machine.path(), "253:0").below, ["8:0"]);
         assert_eq!(found(machine.path(), "8:0").below, Vec::<String>::new());
-        assert_eq!(stack(machine.path()).once([("8:0", 9), ("253:0", 9)]), 9);
+        assert_eq!(
+            read_stack(machine.path()).sum_once([("8:0", 9), ("253:0", 9)]),
+            9
+        );
     }
 
     fn found(root: &Path, bdi: &str) -> Device {
-        let mut found = devices(root).into_iter();
+        let mut found = read_devices(root).into_iter();
         found.find(|device| device.bdi == bdi).expect("there")
     }
 
@@ -259,7 +265,7 @@ mod tests {
             (160 * 512, 80 * 512, 33)
         );
         assert_eq!((device.max_ratio, device.strict), (100, Some(false)));
-        let queue = Queue {
+        let queue = QueueBound {
             requests: 64,
             kib: 1280,
         };
@@ -284,8 +290,8 @@ mod tests {
 
     #[test]
     fn places_are_named_as_they_are() {
-        assert_eq!(unescaped("/a\\040b\\134c"), "/a b\\c");
-        assert_eq!(unescaped("/a\\9\\é"), "/a\\9\\é");
+        assert_eq!(unescape_octal("/a\\040b\\134c"), "/a b\\c");
+        assert_eq!(unescape_octal("/a\\9\\é"), "/a\\9\\é");
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //! `/db` has a weight: `/db`, `/web` and `/web/a` are asked, and so is the root, which has no such
 //! file.
 
-use super::cgroup::{flat, number};
+use super::cgroup::{flat_value, parse_number};
 use crate::model::bounds;
-use crate::model::cgroup::{Cgroup, parent, path_up};
+use crate::model::cgroup::{Cgroup, parent_path, path_up};
 use crate::model::dirty_stat::DirtyStat;
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,26 +20,26 @@ impl DirtyStat {
         let ceiling = text
             .lines()
             .find_map(|line| line.strip_prefix("ceiling "))
-            .and_then(number)
-            .and_then(bounds::limit);
+            .and_then(parse_number)
+            .and_then(bounds::plausible_limit);
         DirtyStat {
-            floor: flat(text, "floor"),
+            floor: flat_value(text, "floor"),
             ceiling,
-            weight_portion: flat(text, "weight_portion"),
-            throttled_usec: flat(text, "throttled_usec"),
-            weight_held: flat(text, "nr_weight_held"),
-            weight_held_usec: flat(text, "weight_held_usec"),
-            bandwidth_held: flat(text, "nr_bandwidth_held"),
-            bandwidth_held_usec: flat(text, "bandwidth_held_usec"),
-            window_held: flat(text, "nr_writeback_held"),
-            window_held_usec: flat(text, "writeback_held_usec"),
+            weight_portion: flat_value(text, "weight_portion"),
+            throttled_usec: flat_value(text, "throttled_usec"),
+            weight_held: flat_value(text, "nr_weight_held"),
+            weight_held_usec: flat_value(text, "weight_held_usec"),
+            bandwidth_held: flat_value(text, "nr_bandwidth_held"),
+            bandwidth_held_usec: flat_value(text, "bandwidth_held_usec"),
+            window_held: flat_value(text, "nr_writeback_held"),
+            window_held_usec: flat_value(text, "writeback_held_usec"),
         }
     }
 }
 
 /// Asks those that are counted; `top` is where cgroups are mounted.
 pub(crate) fn read(top: &Path, cgroups: &mut [Cgroup]) {
-    let counted = counted(cgroups);
+    let counted = counted_paths(cgroups);
     if counted.is_empty() {
         return;
     }
@@ -55,7 +55,7 @@ pub(crate) fn read(top: &Path, cgroups: &mut [Cgroup]) {
 }
 
 /// Cgroups at and below which the module counts.
-fn counted(cgroups: &[Cgroup]) -> BTreeSet<String> {
+fn counted_paths(cgroups: &[Cgroup]) -> BTreeSet<String> {
     let mut counted = BTreeSet::new();
     for cgroup in cgroups {
         let has_limit =
@@ -64,7 +64,7 @@ fn counted(cgroups: &[Cgroup]) -> BTreeSet<String> {
             counted.insert(cgroup.path.clone());
         }
         if cgroup.weight.is_some() {
-            counted.extend(parent(&cgroup.path).map(str::to_string));
+            counted.extend(parent_path(&cgroup.path).map(str::to_string));
         }
     }
     counted
@@ -85,7 +85,7 @@ mod tests {
             throttled_usec: 300,
             ..stat
         };
-        stat.subtract(&before);
+        stat.subtract_totals(&before);
         assert_eq!(
             (stat.throttled_usec, stat.weight_held, stat.weight_held_usec),
             (600, 0, 0)

@@ -2,11 +2,11 @@
 //! Observations from files of any kind.
 
 use super::recording;
-use crate::diagnosis::home;
-use crate::model::cgroup::{ROOT, UNKNOWN, shown};
+use crate::diagnosis::home_of;
+use crate::model::cgroup::{ROOT, UNKNOWN, display_path};
 use crate::model::observation::Observation;
 use crate::model::target::Target;
-use crate::model::text::size;
+use crate::model::text::format_size;
 use crate::model::trace::Trace;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
@@ -27,11 +27,11 @@ impl Observation {
     /// # Errors
     /// It cannot be read, or is none of these.
     pub fn open(path: &Path) -> Result<Observation> {
-        let bytes = content(path)?;
+        let bytes = read_content(path)?;
         let seen = if recording::is_recording(&bytes) {
             recording::read(&bytes)
         } else {
-            Trace::read(&bytes).map(Observation::of)
+            Trace::read(&bytes).map(Observation::from_trace)
         };
         seen.with_context(|| format!("{} cannot be used", path.display()))
     }
@@ -41,7 +41,7 @@ impl Observation {
     ///
     /// # Errors
     /// It has none such; the message names those it has.
-    pub fn find(&self, text: &str) -> Result<Target> {
+    pub fn find_target(&self, text: &str) -> Result<Target> {
         if let Ok(task) = text.parse() {
             ensure!(
                 self.stalls.iter().any(|stall| stall.task == task)
@@ -50,20 +50,24 @@ impl Observation {
             );
             let mut own = self.stalls.iter().filter(|stall| stall.task == task);
             let known = self.homes.get(&task).cloned();
-            let home = known.or_else(|| own.next().map(|stall| home(self, stall)));
+            let home = known.or_else(|| own.next().map(|stall| home_of(self, stall)));
             return Ok(Target::Process(
                 task,
                 home.unwrap_or_else(|| UNKNOWN.into()),
             ));
         }
         let path = text.strip_prefix(ROOT).unwrap_or(text).trim_matches('/');
-        let stalls = self.stalls.iter().map(|stall| home(self, stall));
+        let stalls = self.stalls.iter().map(|stall| home_of(self, stall));
         let cgroups = self.cgroups.iter().map(|cgroup| cgroup.path.clone());
         let has: BTreeSet<String> = stalls.chain(cgroups).collect();
         let is_below =
             |of: &String| path.is_empty() || of == path || of.starts_with(&format!("{path}/"));
         if !has.iter().any(is_below) {
-            let shown: Vec<String> = has.iter().take(MOST_TOLD).map(|path| shown(path)).collect();
+            let shown: Vec<String> = has
+                .iter()
+                .take(MOST_TOLD)
+                .map(|path| display_path(path))
+                .collect();
             bail!(
                 "there is no cgroup /{path}; traces have cgroups by inode (`ls -di {ROOT}/{path}`, then `inode:NUMBER`); \
                  it has {}",
@@ -74,7 +78,7 @@ impl Observation {
     }
 
     /// Leaves out stalls of tasks other than the one that is asked for.
-    pub fn keep(&mut self, target: &Target) {
+    pub fn keep_target(&mut self, target: &Target) {
         if let Target::Process(task, home) = target {
             self.stalls.retain(|stall| stall.task == *task);
             self.homes.insert(*task, home.clone());
@@ -86,7 +90,7 @@ impl Observation {
 ///
 /// # Errors
 /// It cannot be read, or has more than is held in memory.
-pub fn content(path: &Path) -> Result<Vec<u8>> {
+pub fn read_content(path: &Path) -> Result<Vec<u8>> {
     up_to(LARGEST, path)
 }
 
@@ -110,7 +114,7 @@ fn up_to(largest: u64, path: &Path) -> Result<Vec<u8>> {
     if metadata.len().max(bytes.len() as u64) > largest {
         bail!(
             "{name} has more than {}: cut it first, with `trace-cmd split`, or with `head` if it is text",
-            size(largest)
+            format_size(largest)
         );
     }
     Ok(bytes)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The host's limits and dirty pages, from /proc and /sys.
 
-pub use super::device::{devices, stack};
+pub use super::device::{read_devices, read_stack};
 
 use crate::model::event::Limits;
-use crate::model::host::{Host, Pressure};
+use crate::model::host::{HostSettings, PressureTotals};
 use crate::model::reclaim::Vmscan;
 use knobs::PageSize;
 use std::fs;
 use std::path::Path;
 
 /// `/proc/vmstat`: limits as the kernel computes them now.
-pub fn limits(root: &Path) -> Limits {
-    limits_in(PageSize::running(), &text(&root.join("proc/vmstat")))
+pub fn read_limits(root: &Path) -> Limits {
+    limits_in(PageSize::running(), &read_text(&root.join("proc/vmstat")))
 }
 
 fn limits_in(pages: PageSize, vmstat: &str) -> Limits {
@@ -38,51 +38,52 @@ pub fn drain_seconds(root: &Path) -> u64 {
 }
 
 /// `/proc/vmstat`: what reclaim did so far.
-pub fn vmscan(root: &Path) -> Vmscan {
-    let text = text(&root.join("proc/vmstat"));
+pub fn read_vmscan(root: &Path) -> Vmscan {
+    let text = read_text(&root.join("proc/vmstat"));
     let mut vmscan = Vmscan::default();
-    for (name, number) in vmscan.fields() {
-        *number = PageSize::running().units(super::cgroup::flat(&text, name));
+    for (name, number) in vmscan.named_counters() {
+        *number = PageSize::running().units(super::cgroup::flat_value(&text, name));
     }
     vmscan
 }
 
 /// `/proc/pressure`: what tasks lost so far, nothing where the kernel does not count it.
-pub fn pressure(root: &Path) -> Pressure {
-    let read = |file: &str| text(&root.join("proc/pressure").join(file));
+pub fn read_pressure(root: &Path) -> PressureTotals {
+    let read = |file: &str| read_text(&root.join("proc/pressure").join(file));
     let (io, memory) = (read("io"), read("memory"));
-    Pressure {
-        io_some: total(&io, "some"),
-        io_full: total(&io, "full"),
-        memory_some: total(&memory, "some"),
-        memory_full: total(&memory, "full"),
+    PressureTotals {
+        io_some: pressure_total(&io, "some"),
+        io_full: pressure_total(&io, "full"),
+        memory_some: pressure_total(&memory, "some"),
+        memory_full: pressure_total(&memory, "full"),
     }
 }
 
 /// The running total of a line of a pressure file, in microseconds.
-pub(crate) fn total(text: &str, line: &str) -> u64 {
+pub(crate) fn pressure_total(text: &str, line: &str) -> u64 {
     text.lines()
         .find(|text| text.starts_with(line))
         .and_then(|text| text.rsplit_once("total=")?.1.trim().parse().ok())
         .unwrap_or(0)
 }
 
-impl Host {
+impl HostSettings {
     /// Reads the settings and memory of the machine with this root directory, as they are now.
-    pub fn read(root: &Path) -> Host {
-        let setting = |name: &str| number(&root.join("proc/sys/vm").join(name));
-        let memory = text(&root.join("proc/meminfo"));
+    pub fn read(root: &Path) -> HostSettings {
+        let setting = |name: &str| read_number(&root.join("proc/sys/vm").join(name));
+        let memory = read_text(&root.join("proc/meminfo"));
         let bytes = |key: &str| {
             let line = memory.lines().find_map(|line| line.strip_prefix(key))?;
             let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
             Some(kib << 10)
         };
-        Host {
+        HostSettings {
             dirty_bytes: setting("dirty_bytes"),
             dirty_ratio: setting("dirty_ratio"),
             background_bytes: setting("dirty_background_bytes"),
             background_ratio: setting("dirty_background_ratio"),
-            dirtyable: PageSize::running().units(dirtyable(&text(&root.join("proc/zoneinfo")))),
+            dirtyable: PageSize::running()
+                .units(dirtyable_pages(&read_text(&root.join("proc/zoneinfo")))),
             memory: bytes("MemTotal:").unwrap_or(0),
             free: bytes("MemFree:").unwrap_or(0),
             available: bytes("MemAvailable:"),
@@ -93,7 +94,7 @@ impl Host {
 
 /// Free pages and page cache, less what the kernel holds in reserve in each zone: its high
 /// watermark and the most it protects from other zones' users. In pages of that kernel.
-fn dirtyable(zoneinfo: &str) -> u64 {
+fn dirtyable_pages(zoneinfo: &str) -> u64 {
     let (mut free, mut cache, mut reserve) = (0u64, 0u64, 0u64);
     let (mut high, mut managed, mut protected) = (0, 0, 0);
     let mut zone_over = |high: &mut u64, managed: &mut u64, protected: &mut u64| {
@@ -129,12 +130,12 @@ fn dirtyable(zoneinfo: &str) -> u64 {
 }
 
 /// A file's, empty if it cannot be had.
-pub(super) fn text(file: &Path) -> String {
+pub(super) fn read_text(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_default()
 }
 
-pub(super) fn number(file: &Path) -> u64 {
-    text(file).trim().parse().unwrap_or(0)
+pub(super) fn read_number(file: &Path) -> u64 {
+    read_text(file).trim().parse().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -147,7 +148,7 @@ mod tests {
             pages free     1000\n        boost    0\n        min      5\n        low      7\n        high     9\n        managed  3000\n        \
             protection: (0, 400, 400)\nNode 0, zone    DMA32\n  pages free     5000\n        high     91\n        managed  9000\n        \
             protection: (0, 0, 0)\n      nr_free_pages 5000\n";
-        assert_eq!(dirtyable(zones), 6000 - 409 - 91 + 150);
+        assert_eq!(dirtyable_pages(zones), 6000 - 409 - 91 + 150);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) use read::{is_recording, read};
 use crate::model::bounds::{self, Plausible};
 use crate::model::cgroup::Cgroup;
 use crate::model::event::{Event, Limits, What};
-use crate::model::host::{Device, Host, Pressure};
+use crate::model::host::{Device, HostSettings, PressureTotals};
 use crate::model::observation::{Flushers, Observation, Progress};
 use crate::model::reclaim::Vmscan;
 use crate::model::wait::Waits;
@@ -62,7 +62,7 @@ enum Line {
     Throttle(Block),
     Event(Event),
     Limits((u64, Limits)),
-    Pressure((u64, Pressure)),
+    Pressure((u64, PressureTotals)),
     Progress((u64, Progress)),
     Tasks(BTreeMap<u32, (String, String)>),
     State(Box<State>),
@@ -89,7 +89,7 @@ struct State {
     seen: BTreeSet<String>,
     lost: u64,
     blind: Vec<String>,
-    host: Option<Host>,
+    host: Option<HostSettings>,
     cgroups: Vec<Cgroup>,
     devices: Vec<Device>,
     waits: BTreeMap<String, Waits>,
@@ -121,8 +121,8 @@ impl Plausible for Line {
 
 impl Plausible for State {
     fn is_plausible(&self) -> bool {
-        bounds::seconds(self.seconds)
-            && bounds::counted([self.lost])
+        bounds::plausible_seconds(self.seconds)
+            && bounds::plausible_counts([self.lost])
             && self.host.iter().all(Plausible::is_plausible)
             && self.cgroups.iter().all(Plausible::is_plausible)
             && self.devices.iter().all(Plausible::is_plausible)
@@ -133,7 +133,7 @@ impl Plausible for State {
                 .values()
                 .chain(self.within.iter().flat_map(|within| within.values()))
                 .flat_map(|waits| waits.values())
-                .all(|slept| bounds::seconds(*slept))
+                .all(|slept| bounds::plausible_seconds(*slept))
     }
 }
 
@@ -147,7 +147,7 @@ pub struct Samples {
     /// The host's limits and pages over time.
     pub limits: Vec<(u64, Limits)>,
     /// The host's pressure over time.
-    pub pressure: Vec<(u64, Pressure)>,
+    pub pressure: Vec<(u64, PressureTotals)>,
     /// Bytes that some tasks have dirtied.
     pub progress: Vec<(u64, Progress)>,
     /// Names and cgroups of tasks that are new.
@@ -195,7 +195,7 @@ impl Recording {
             machine: machine.into(),
             weir: env!("CARGO_PKG_VERSION").into(),
         };
-        if let Err(why) = recording.line(&head) {
+        if let Err(why) = recording.write_line(&head) {
             // A file that has not even begun is of no use.
             let _ = std::fs::remove_file(path);
             return Err(why);
@@ -203,7 +203,7 @@ impl Recording {
         Ok(recording)
     }
 
-    fn line(&mut self, line: &impl Serialize) -> Result<()> {
+    fn write_line(&mut self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_vec(line).context("cannot encode a line")?;
         text.push(b'\n');
         self.unpacked += text.len() as u64;
@@ -216,33 +216,33 @@ impl Recording {
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn round(&mut self, events: &mut Vec<Event>, samples: &mut Samples) -> Result<()> {
+    pub fn write_round(&mut self, events: &mut Vec<Event>, samples: &mut Samples) -> Result<()> {
         // Limits mark the end of a look: they are no event of the kernel's here.
         let is_of_kernel = |event: &&Event| !matches!(event.what, What::Limits(_));
         self.events += events.iter().filter(is_of_kernel).count() as u64;
         for part in events.chunks(PACKED) {
             let mut block = Block::default();
             for event in part {
-                if !block.take(event) {
-                    self.line(&Line::Event(event.clone()))?;
+                if !block.take_event(event) {
+                    self.write_line(&Line::Event(event.clone()))?;
                 }
             }
             if !block.is_empty() {
-                self.line(&Line::Throttle(block.close()))?;
+                self.write_line(&Line::Throttle(block.close()))?;
             }
         }
         events.clear();
         for sample in samples.limits.drain(..) {
-            self.line(&Line::Limits(sample))?;
+            self.write_line(&Line::Limits(sample))?;
         }
         for sample in samples.pressure.drain(..) {
-            self.line(&Line::Pressure(sample))?;
+            self.write_line(&Line::Pressure(sample))?;
         }
         for sample in samples.progress.drain(..) {
-            self.line(&Line::Progress(sample))?;
+            self.write_line(&Line::Progress(sample))?;
         }
         if !samples.tasks.is_empty() {
-            self.line(&Line::Tasks(std::mem::take(&mut samples.tasks)))?;
+            self.write_line(&Line::Tasks(std::mem::take(&mut samples.tasks)))?;
         }
         if self.flushed.elapsed() >= FLUSH_EVERY {
             self.out
@@ -265,7 +265,7 @@ impl Recording {
     }
 
     /// Written so far.
-    pub fn events(&self) -> u64 {
+    pub fn event_count(&self) -> u64 {
         self.events
     }
 
@@ -293,7 +293,7 @@ impl Recording {
             weir: seen.weir,
             weir_is_installed: seen.weir_is_installed,
         };
-        self.line(&Line::State(Box::new(state)))?;
+        self.write_line(&Line::State(Box::new(state)))?;
         let file = self
             .out
             .finish()

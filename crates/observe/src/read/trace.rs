@@ -72,17 +72,17 @@ impl Formats {
     }
 
     /// Decodes a page of the ring buffer into `trace`; true if all of it was fine.
-    pub fn page(&self, bytes: &[u8], trace: &mut Trace) -> Result<bool> {
+    pub fn decode_page(&self, bytes: &[u8], trace: &mut Trace) -> Result<bool> {
         let mut lacks = None;
-        let read = ring::page(bytes, &mut |raw| {
+        let read = ring::read_page(bytes, &mut |raw| {
             let [low, high, ..] = *raw.bytes else { return };
             let Some(format) = self.by_id.get(&u16::from_le_bytes([low, high])) else {
                 return;
             };
-            let record = format.record(raw.bytes);
-            let task = decode::Fields::number(&record, "common_pid");
+            let record = format.wrap_record(raw.bytes);
+            let task = decode::Fields::number_of(&record, "common_pid");
             let task = task.and_then(|task| u32::try_from(task).ok()).unwrap_or(0);
-            if let Err(Lacks(field)) = decode::decode(
+            if let Err(Lacks(field)) = decode::decode_event(
                 &format.name,
                 raw.ns,
                 task,
@@ -138,7 +138,7 @@ mod tests {
         page.extend(record);
         let events = |formats: &Formats| {
             let mut trace = Trace::default();
-            assert!(formats.page(&page, &mut trace).expect("decoded"));
+            assert!(formats.decode_page(&page, &mut trace).expect("decoded"));
             trace.events
         };
         let mut formats = Formats::new(PageSize::running());

@@ -63,15 +63,15 @@ fn flusher_bound() -> Observation {
         thresh: pages(15_500),
         ..HOST
     };
-    let mut seen = observation(host.freerun(), host.dirty, host);
+    let mut seen = observation(host.freerun_pages(), host.dirty, host);
     let settings = seen.host.as_mut().expect("there");
     (settings.dirtyable, settings.memory) = (pages(77_000), 384 << 30);
     (seen.devices[0].written, seen.devices[0].busy_ms) = (5_780_000_000, 3_000);
     (seen.flushers.looks, seen.flushers.ran) = (100, 97);
     for stall in &mut seen.stalls {
-        if let Kind::Throttle(throttled) = &mut stall.kind {
+        if let StallKind::Throttle(throttled) = &mut stall.kind {
             throttled.pause.limit = host.thresh;
-            throttled.pause.setpoint = policy::arith::setpoint(host.freerun(), host.thresh);
+            throttled.pause.setpoint = policy::arith::setpoint(host.freerun_pages(), host.thresh);
         }
     }
     seen.weir = Some("on".into());

@@ -22,7 +22,7 @@ fn waiting(waits: &[(Wait, f64)]) -> Observation {
     );
     seen.devices[0].disk = Some("vda".into());
     seen.devices[0].written = 80 * MIB;
-    seen.devices[0].queue = Some(Queue {
+    seen.devices[0].queue = Some(QueueBound {
         requests: 32,
         kib: 256,
     });
@@ -94,7 +94,7 @@ fn an_fsync_counts_once_however_it_is_seen() {
     seen.stalls.push(Stall {
         ns: 0,
         task: 9,
-        kind: Kind::Sync,
+        kind: StallKind::Sync,
         slept_ns: Some(8_000_000_000),
     });
     // Looks inside of it said something else, and more.
@@ -226,9 +226,9 @@ fn what_does_not_help_is_told_from_what_is_not_shown() {
     let told = unchanged(&alone);
     assert_eq!(told.why, Why::NothingHelps);
     assert!(
-        told.sentence().starts_with("known: nothing helps: "),
+        told.to_sentence().starts_with("known: nothing helps: "),
         "{}",
-        told.sentence()
+        told.to_sentence()
     );
     let told = unchanged(&waiting(&[(Wait::Lock, 9.0)]));
     assert_eq!(told.why, Why::NotShown);

@@ -34,7 +34,7 @@ fn the_hosts_limit_and_who_fills_it() {
     );
     let levels = |verdict: &Verdict| -> Vec<String> {
         let levels = verdict.levels.iter();
-        levels.map(|level| level.sentence("/victim")).collect()
+        levels.map(|level| level.to_sentence("/victim")).collect()
     };
     // 3.3 % of the 946 MiB that it could have dirty, by files.
     assert_eq!(
@@ -191,7 +191,7 @@ fn a_limit_above() {
     seen.cgroups[3].ceilings = vec!["memory.dirty_bytes = 2097152".into()];
     seen.weir = Some("active".into());
     for stall in &mut seen.stalls {
-        let Kind::Throttle(throttled) = &mut stall.kind else {
+        let StallKind::Throttle(throttled) = &mut stall.kind else {
             continue;
         };
         throttled.by = Some("ancestor".into());

@@ -9,12 +9,12 @@ mod waits;
 
 use observe::Target;
 use observe::cgroup::{Cgroup, Io, IoMax};
-use observe::diagnosis::{Cause, Diagnosis, Part, Verdict, diagnose};
+use observe::diagnosis::{Cause, Diagnosis, ReclaimPart, Verdict, diagnose};
 use observe::event::{Limits, Pause};
-use observe::host::{Device, Host, Queue};
+use observe::host::{Device, HostSettings, QueueBound};
 use observe::observation::Flushers;
 use observe::reclaim::{Reason, Reclaimed, Vmscan};
-use observe::stall::{Kind, Stall, Throttled};
+use observe::stall::{Stall, StallKind, Throttled};
 use observe::{DirtyStat, Observation, Wait};
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ fn observation(freerun: u64, dirty: u64, host: Limits) -> Observation {
         pause_ms: 80,
         ..Pause::default()
     };
-    let kind = Kind::Throttle(Box::new(Throttled {
+    let kind = StallKind::Throttle(Box::new(Throttled {
         pause,
         by: None,
         host: None,
@@ -74,12 +74,12 @@ fn observation(freerun: u64, dirty: u64, host: Limits) -> Observation {
         seconds: 10.0,
         stalls: (0..100).map(stall).collect(),
         limits: vec![(0, host), (10_000_000_000, host)],
-        host: Some(Host {
+        host: Some(HostSettings {
             dirty_bytes: 32 * MIB,
             background_bytes: 16 * MIB,
             dirtyable: 250_000,
             memory: 1024 * MIB,
-            ..Host::default()
+            ..HostSettings::default()
         }),
         cgroups: vec![
             cgroup("", 1, 32 * MIB),

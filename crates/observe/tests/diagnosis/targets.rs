@@ -29,7 +29,7 @@ fn without_files_who_was_throttled_is_known_to_hold_pages() {
         (cgroup.dirty, cgroup.writeback) = (0, 0);
     }
     for stall in &mut seen.stalls {
-        if let Kind::Throttle(throttled) = &mut stall.kind {
+        if let StallKind::Throttle(throttled) = &mut stall.kind {
             throttled.pause.bdi_dirty = 512;
         }
     }

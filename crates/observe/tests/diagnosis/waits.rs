@@ -18,7 +18,7 @@ fn what_is_not_the_throttle() {
             },
         );
         seen.devices[0].disk = Some("vda".into());
-        seen.devices[0].queue = Some(Queue {
+        seen.devices[0].queue = Some(QueueBound {
             requests: 32,
             kib: 256,
         });
@@ -86,7 +86,7 @@ fn reclaim(is_for_limit: bool, slept: &[(Reason, u64)]) -> Stall {
     Stall {
         ns: 0,
         task: 9,
-        kind: Kind::Reclaim(Reclaimed {
+        kind: StallKind::Reclaim(Reclaimed {
             is_for_limit,
             slept: slept
                 .iter()
@@ -128,7 +128,7 @@ fn what_reclaim_went_to_and_for_whom() {
     host.stalls[1].slept_ns = Some(150_000_000);
     host.stalls.push(Stall {
         task: 40,
-        kind: Kind::Kswapd(Reason::Writeback),
+        kind: StallKind::Kswapd(Reason::Writeback),
         ..host.stalls[0].clone()
     });
     let verdict = victim(&host);
@@ -137,10 +137,10 @@ fn what_reclaim_went_to_and_for_whom() {
         (Cause::Reclaim, Some("/noisy"))
     );
     let wanted = [
-        (Part::ScanningForOthers, 2),
-        (Part::ScanningForItsLimit, 0),
-        (Part::Noprogress, 3),
-        (Part::SwapOut, 6),
+        (ReclaimPart::ScanningForOthers, 2),
+        (ReclaimPart::ScanningForItsLimit, 0),
+        (ReclaimPart::Noprogress, 3),
+        (ReclaimPart::SwapOut, 6),
     ];
     assert_eq!(
         parts(&verdict),
@@ -152,7 +152,7 @@ fn what_reclaim_went_to_and_for_whom() {
         "kswapd's sleep is not the task's"
     );
     let split = verdict.reclaim.as_ref().expect("there");
-    assert_eq!(split.kswapd_seconds[&Part::Writeback], 1.0);
+    assert_eq!(split.kswapd_seconds[&ReclaimPart::Writeback], 1.0);
     assert_eq!(split.taken[0].bytes, 900 * MIB);
     // 600 MiB, less an eighth of 1 GiB.
     assert_eq!(
@@ -163,7 +163,10 @@ fn what_reclaim_went_to_and_for_whom() {
     // What was evicted of it is read back: that counts, and can be kept from being evicted.
     host.cgroups[1].refaulted = 2 * MIB;
     let verdict = victim(&host);
-    assert_eq!(*parts(&verdict).last().expect("some"), (Part::SwapIn, 9));
+    assert_eq!(
+        *parts(&verdict).last().expect("some"),
+        (ReclaimPart::SwapIn, 9)
+    );
     assert_eq!(
         verdict.remedies[1].command,
         "echo 32M > /sys/fs/cgroup/victim/memory.low"
@@ -176,7 +179,10 @@ fn what_reclaim_went_to_and_for_whom() {
     assert_eq!(verdict.culprit.as_deref(), Some("/victim"));
     assert_eq!(
         parts(&verdict),
-        [(Part::ScanningForItsLimit, 10), (Part::OverHigh, 20)]
+        [
+            (ReclaimPart::ScanningForItsLimit, 10),
+            (ReclaimPart::OverHigh, 20)
+        ]
     );
     assert_eq!(
         command(&verdict),

@@ -10,7 +10,7 @@ use observe::Observation;
 use observe::bounds::MOST_BYTES;
 use observe::event::Limits;
 use observe::host::PAGE;
-use observe::read::content;
+use observe::read::read_content;
 use scenario::metric::{self, Name, Unit, compute_metrics};
 use scenario::model::Arm;
 use scenario::rundir::{Event, PhaseResult, RESULTS, Series as Sampled};
@@ -27,7 +27,7 @@ pub fn read_run(directory: &Path) -> Result<Timeline> {
     if !path.is_file() {
         bail!("{name} {}", what_it_is(directory));
     }
-    let text = String::from_utf8(content(&path)?)
+    let text = String::from_utf8(read_content(&path)?)
         .with_context(|| format!("{} is not text", path.display()))?;
     let mut run = Timeline {
         name: name.to_string(),
@@ -229,8 +229,8 @@ fn to_levels(sampled: &Sampled) -> Levels {
         held: to_series(sampled, &sampled.dirty_bytes),
         writeback: to_series(sampled, &sampled.writeback_bytes),
         background: to_series(sampled, &sampled.background_bytes),
-        setpoint: to_series(sampled, &of(Limits::setpoint)),
-        freerun: to_series(sampled, &of(Limits::freerun)),
+        setpoint: to_series(sampled, &of(Limits::setpoint_pages)),
+        freerun: to_series(sampled, &of(Limits::freerun_pages)),
         limit: to_series(sampled, &sampled.limit_bytes),
     }
 }

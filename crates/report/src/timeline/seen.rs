@@ -8,8 +8,8 @@ use observe::Target;
 use observe::diagnosis::{diagnose, domain};
 use observe::event::{Limits, Pause, Rate, What};
 use observe::host::PAGE;
-use observe::host::Pressure;
-use observe::stall::{Kind, Stall};
+use observe::host::PressureTotals;
+use observe::stall::{Stall, StallKind};
 use scenario::metric::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ const ROOT: u64 = 1;
 
 /// Timeline of an observation.
 pub fn observation_timeline(name: &str, seen: &Observation) -> Timeline {
-    let (begin, end) = seen.span();
+    let (begin, end) = seen.time_span();
     let seconds = |ns: u64| ns.saturating_sub(begin) as f64 / 1e9;
     let (progress, progress_is) = progress::task_progress(seen, seconds);
     let mut run = Timeline {
@@ -123,8 +123,8 @@ impl super::Levels {
         self.held.push(bytes(limits.dirty + limits.writeback));
         self.writeback.push(bytes(limits.writeback));
         self.background.push(bytes(limits.background));
-        self.freerun.push(bytes(limits.freerun()));
-        self.setpoint.push(bytes(limits.setpoint()));
+        self.freerun.push(bytes(limits.freerun_pages()));
+        self.setpoint.push(bytes(limits.setpoint_pages()));
         self.limit.push(bytes(limits.thresh));
     }
 }
@@ -249,7 +249,7 @@ impl Domain {
         let bytes = |pages: u64| (at, (pages * PAGE) as f64);
         let rate = |kib: u64| (at, (kib << 10) as f64);
         self.dirty.push(bytes(pause.dirty));
-        self.freerun.push(bytes(pause.freerun()));
+        self.freerun.push(bytes(pause.freerun_pages()));
         self.setpoint.push(bytes(pause.setpoint));
         self.device_dirty.push(bytes(pause.bdi_dirty));
         self.device_setpoint.push(bytes(pause.bdi_setpoint));
@@ -295,9 +295,9 @@ fn task_list(seen: &Observation, mut progress: BTreeMap<u32, Series>) -> Vec<Tas
 
 fn cause_of_loss(seen: &Observation, stall: &Stall) -> To {
     match &stall.kind {
-        Kind::Reclaim(_) | Kind::Kswapd(_) => To::Reclaim,
-        Kind::Sync => To::Sync,
-        Kind::Throttle(throttled) => match domain::of(seen, stall, throttled) {
+        StallKind::Reclaim(_) | StallKind::Kswapd(_) => To::Reclaim,
+        StallKind::Sync => To::Sync,
+        StallKind::Throttle(throttled) => match domain::deciding_domain(seen, stall, throttled) {
             domain::Domain::Host => To::Host,
             domain::Domain::Cgroup | domain::Domain::Ceiling | domain::Domain::Ancestor => {
                 To::Cgroup
@@ -309,10 +309,10 @@ fn cause_of_loss(seen: &Observation, stall: &Stall) -> To {
 }
 
 fn pressure_series(
-    samples: &[(u64, Pressure)],
+    samples: &[(u64, PressureTotals)],
     seconds: impl Fn(u64) -> f64,
 ) -> Vec<(&'static str, Series)> {
-    type Kind = (&'static str, fn(&Pressure) -> u64);
+    type Kind = (&'static str, fn(&PressureTotals) -> u64);
     let kinds: [Kind; 4] = [
         ("io some", |pressure| pressure.io_some),
         ("io full", |pressure| pressure.io_full),

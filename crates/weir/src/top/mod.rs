@@ -28,7 +28,7 @@ use crate::output::wants_colour;
 use anyhow::Result;
 use columns::Column;
 use observe::interval::Interval;
-use observe::watch::Watch;
+use observe::watch::IntervalWatch;
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -97,7 +97,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub fn run(args: &TopArgs) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
     let looks = Looks {
-        watch: Watch::start(&args.root)?,
+        watch: IntervalWatch::start(&args.root)?,
         due: Instant::now() + args.every,
     };
     let view = View::new(args.every, args.sort, args.filter.clone(), args.all);
@@ -113,7 +113,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
 
 /// Looks at the machine, one after the other.
 struct Looks {
-    watch: Watch,
+    watch: IntervalWatch,
     due: Instant,
 }
 
@@ -121,10 +121,10 @@ impl Looks {
     /// What was seen, if the time for that has come; to be called several times a second.
     fn next(&mut self, every: Duration) -> Result<Option<Interval>> {
         if Instant::now() < self.due {
-            self.watch.round()?;
+            self.watch.take_events()?;
             return Ok(None);
         }
-        let mut interval = Interval::of(&self.watch.slice()?);
+        let mut interval = Interval::from_observation(&self.watch.end_slice()?);
         let distance = distance(every, self.watch.cost);
         if distance > every {
             let note = format!(

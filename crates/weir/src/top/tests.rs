@@ -378,7 +378,7 @@ fn a_look_comes_when_it_is_due() {
     std::fs::create_dir_all(&cgroups).expect("made");
     std::fs::write(cgroups.join("cgroup.controllers"), "io\n").expect("written");
     let mut looks = Looks {
-        watch: observe::watch::Watch::start(root.path()).expect("begun"),
+        watch: observe::watch::IntervalWatch::start(root.path()).expect("begun"),
         due: Instant::now() + Duration::from_secs(3600),
     };
     let every = Duration::from_secs(7);

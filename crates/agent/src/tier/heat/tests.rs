@@ -45,10 +45,10 @@ fn change(way: Way, fit: bool) -> Move {
     }
 }
 
-fn moved(moved: u64) -> Outcome {
-    Outcome {
+fn moved(moved: u64) -> MoveOutcome {
+    MoveOutcome {
         moved,
-        ..Outcome::default()
+        ..MoveOutcome::default()
     }
 }
 

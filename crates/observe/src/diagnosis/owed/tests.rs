@@ -39,7 +39,7 @@ fn pause(task: u32, inode: u64, freerun: u64, dirty: u64, dirtied: u64) -> Stall
         pause_ms: 100,
         ..Pause::default()
     };
-    let kind = Kind::Throttle(Box::new(Throttled {
+    let kind = StallKind::Throttle(Box::new(Throttled {
         pause,
         by: None,
         host: Some(LIMITS),
@@ -47,7 +47,7 @@ fn pause(task: u32, inode: u64, freerun: u64, dirty: u64, dirtied: u64) -> Stall
     stall(task, kind)
 }
 
-fn stall(task: u32, kind: Kind) -> Stall {
+fn stall(task: u32, kind: StallKind) -> Stall {
     Stall {
         ns: 5,
         task,
@@ -81,8 +81,8 @@ fn ms(owed: &[Owed], victim: &str, culprit: &str) -> u64 {
 
 fn of_one(seen: &Observation) -> Vec<Owed> {
     let mut flows = Flows::default();
-    flows.note(seen);
-    owed(seen, &flows)
+    flows.add_stretch(seen);
+    divide_losses(seen, &flows)
 }
 
 #[test]
@@ -94,29 +94,29 @@ fn what_one_leaves_of_a_share_goes_to_the_others() {
     };
     let even = |demand| claim(demand, 0.0, 100.0);
     assert_eq!(
-        shares(16.0, &[even(27.0), even(3.0), even(2.0)]),
+        fair_shares(16.0, &[even(27.0), even(3.0), even(2.0)]),
         [11.0, 3.0, 2.0]
     );
     assert_eq!(
-        shares(16.0, &[even(16.0), even(14.0), even(2.0)]),
+        fair_shares(16.0, &[even(16.0), even(14.0), even(2.0)]),
         [7.0, 7.0, 2.0]
     );
     assert_eq!(
-        shares(12.0, &[claim(20.0, 0.0, 300.0), even(20.0)]),
+        fair_shares(12.0, &[claim(20.0, 0.0, 300.0), even(20.0)]),
         [9.0, 3.0],
         "by weight"
     );
     assert_eq!(
-        shares(12.0, &[claim(10.0, 8.0, 100.0), even(20.0)]),
+        fair_shares(12.0, &[claim(10.0, 8.0, 100.0), even(20.0)]),
         [10.0, 2.0],
         "a floor comes first"
     );
     assert_eq!(
-        shares(50.0, &[even(1.0), even(2.0)]),
+        fair_shares(50.0, &[even(1.0), even(2.0)]),
         [1.0, 2.0],
         "all is there"
     );
-    assert_eq!(shares(1.0, &[]), [0.0; 0]);
+    assert_eq!(fair_shares(1.0, &[]), [0.0; 0]);
 }
 
 #[test]
@@ -175,7 +175,11 @@ fn pages_that_are_charged_to_another_are_owed_by_who_dirties_them() {
     let seen = seen(&cgroups, &homes, stalls);
     assert_eq!(ms(&of_one(&seen), "/victim", "/writer"), 100);
     assert_eq!(
-        ms(&owed(&seen, &Flows::default()), "/victim", "/owner"),
+        ms(
+            &divide_losses(&seen, &Flows::default()),
+            "/victim",
+            "/owner"
+        ),
         100,
         "else"
     );
@@ -198,7 +202,7 @@ fn who_wrote_a_file_once_owes_nothing_for_who_overwrites_it() {
         ..cgroup("owner", 12, 0)
     };
     let first = seen(&[made], &homes, vec![pause(3, 12, 6144, 8000, 64 << 8)]);
-    flows.note(&first);
+    flows.add_stretch(&first);
     // Another overwrites 25 MiB of them, of which 4 are written.
     let overwritten = Cgroup {
         io: io(4),
@@ -211,8 +215,8 @@ fn who_wrote_a_file_once_owes_nothing_for_who_overwrites_it() {
         pause(2, 11, 6144, 8000, 32),
     ];
     let later = seen(&cgroups, &homes, stalls);
-    flows.note(&later);
-    let owed = owed(&later, &flows);
+    flows.add_stretch(&later);
+    let owed = divide_losses(&later, &flows);
     assert_eq!(ms(&owed, "/victim", "/noisy"), 100);
     assert_eq!(ms(&owed, "/victim", "/owner"), 0);
 }
@@ -280,7 +284,11 @@ fn fsyncs_are_owed_by_who_has_the_device_write() {
         with(cgroup("noisy", 7, 6), 8 * MIB),
         with(cgroup("db", 8, 0), MIB),
     ];
-    let owed = of_one(&seen(&cgroups, &[(80, "db")], vec![stall(80, Kind::Sync)]));
+    let owed = of_one(&seen(
+        &cgroups,
+        &[(80, "db")],
+        vec![stall(80, StallKind::Sync)],
+    ));
     assert_eq!(
         (ms(&owed, "/db", "/noisy"), owed.len()),
         (100, 1),
@@ -293,7 +301,7 @@ fn fsyncs_are_owed_by_who_has_the_device_write() {
     let alone = of_one(&seen(
         &cgroups[..1],
         &[(80, "db")],
-        vec![stall(80, Kind::Sync)],
+        vec![stall(80, StallKind::Sync)],
     ));
     assert_eq!(ms(&alone, "/db", "/db"), 100);
 }
@@ -313,7 +321,7 @@ fn reclaim_is_owed_by_who_takes_memory() {
         took("box/b", 10, 1),
     ];
     let reclaims = |is_for_limit| {
-        Kind::Reclaim(Reclaimed {
+        StallKind::Reclaim(Reclaimed {
             is_for_limit,
             ..Reclaimed::default()
         })

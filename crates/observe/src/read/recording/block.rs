@@ -29,16 +29,16 @@ pub struct Block {
 
 impl Block {
     /// Packs an event, unless it is none of the throttle's.
-    pub fn take(&mut self, event: &Event) -> bool {
+    pub fn take_event(&mut self, event: &Event) -> bool {
         let (ns, task) = (event.ns as i64, event.task.into());
         match &event.what {
             What::Woke => self.woke.push([ns, task]),
             What::DecidedBy(by) => {
-                let by = self.place(by);
+                let by = self.place_of(by);
                 self.decided.push([ns, task, by]);
             }
             What::Pause(pause) => {
-                let bdi = self.place(&pause.bdi);
+                let bdi = self.place_of(&pause.bdi);
                 self.pauses.push([
                     ns,
                     task,
@@ -67,14 +67,14 @@ impl Block {
 
     /// To be written: rows become differences.
     pub fn close(mut self) -> Block {
-        differ(&mut self.woke);
-        differ(&mut self.decided);
-        differ(&mut self.pauses);
+        to_differences(&mut self.woke);
+        to_differences(&mut self.decided);
+        to_differences(&mut self.pauses);
         self
     }
 
     /// Events of a written one; none if it is damaged.
-    pub fn events(mut self) -> Option<Vec<Event>> {
+    pub fn unpack_events(mut self) -> Option<Vec<Event>> {
         add_up(&mut self.woke);
         add_up(&mut self.decided);
         add_up(&mut self.pauses);
@@ -125,7 +125,7 @@ impl Block {
         woke.chain(decided).chain(pauses).collect()
     }
 
-    fn place(&mut self, text: &str) -> i64 {
+    fn place_of(&mut self, text: &str) -> i64 {
         let known = self.texts.iter().position(|known| known == text);
         known.unwrap_or_else(|| {
             self.texts.push(text.into());
@@ -134,7 +134,7 @@ impl Block {
     }
 }
 
-fn differ<const N: usize>(rows: &mut [[i64; N]]) {
+fn to_differences<const N: usize>(rows: &mut [[i64; N]]) {
     for at in (1..rows.len()).rev() {
         let above = rows[at - 1];
         for (number, before) in rows[at].iter_mut().zip(above) {
@@ -187,7 +187,7 @@ mod tests {
         #[test]
         fn what_is_packed_is_unpacked(events in proptest::collection::vec(event(), 0..40)) {
             let mut block = Block::default();
-            prop_assert!(events.iter().all(|event| block.take(event)));
+            prop_assert!(events.iter().all(|event| block.take_event(event)));
             prop_assert_eq!(block.is_empty(), events.is_empty());
             let text = serde_json::to_string(&block.close()).expect("encoded");
             let read: Block = serde_json::from_str(&text).expect("decoded");
@@ -199,7 +199,7 @@ mod tests {
             };
             let mut wanted = events;
             wanted.sort_by_key(rank);
-            prop_assert_eq!(read.events().expect("whole"), wanted);
+            prop_assert_eq!(read.unpack_events().expect("whole"), wanted);
         }
     }
 
@@ -210,7 +210,7 @@ mod tests {
             task: 2,
             what: What::SyncBegan,
         };
-        assert!(!Block::default().take(&event));
+        assert!(!Block::default().take_event(&event));
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
             r#"{"texts":[],"woke":[[5,-1]],"decided":[],"pauses":[]}"#,
         ] {
             let block: Block = serde_json::from_str(text).expect("decoded");
-            assert_eq!(block.events(), None, "{text}");
+            assert_eq!(block.unpack_events(), None, "{text}");
         }
     }
 }

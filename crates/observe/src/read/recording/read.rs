@@ -5,7 +5,7 @@ use super::{Head, LARGEST, Line, Samples, State, VERSION};
 use crate::model::bounds::Plausible;
 use crate::model::event::{WOKE, What};
 use crate::model::observation::{Made, Observation};
-use crate::model::text::size;
+use crate::model::text::format_size;
 use crate::model::trace::Trace;
 use anyhow::{Context, Result, bail};
 use flate2::read::MultiGzDecoder;
@@ -51,7 +51,7 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
         };
         match serde_json::from_str(&line) {
             Ok(line) if !line.is_plausible() => damaged += 1,
-            Ok(Line::Throttle(block)) => match block.events() {
+            Ok(Line::Throttle(block)) => match block.unpack_events() {
                 Some(events) if events.iter().all(Plausible::is_plausible) => {
                     trace.events.extend(events);
                 }
@@ -70,7 +70,7 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
     if unpacked.get_ref().limit() == 0 {
         bail!(
             "it has more than {} unpacked: record for a shorter time",
-            size(largest)
+            format_size(largest)
         );
     }
     if damaged > 0 {
@@ -81,7 +81,7 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
         let what = "the recording is damaged: its checksum is wrong or missing, so its numbers may be, too";
         trace.damage.push(what.into());
     }
-    trace.settle();
+    trace.clean_events();
     let made = Made {
         kernel: head.kernel,
         machine: head.machine,
@@ -90,7 +90,7 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
     let Some(state) = state else {
         return Ok(Observation {
             made: Some(made),
-            ..cut(trace, samples)
+            ..from_cut_file(trace, samples)
         });
     };
     trace.seen = state.seen;
@@ -115,13 +115,13 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
         weir: state.weir,
         weir_is_installed: state.weir_is_installed,
         made: Some(made),
-        ..Observation::of(trace)
+        ..Observation::from_trace(trace)
     })
 }
 
 /// Makes an observation of a recording without its end: which events there could have been is taken
 /// from those there are.
-fn cut(mut trace: Trace, samples: Samples) -> Observation {
+fn from_cut_file(mut trace: Trace, samples: Samples) -> Observation {
     let woke = trace.events.iter().any(|event| event.what == What::Woke);
     trace
         .seen
@@ -145,9 +145,9 @@ fn cut(mut trace: Trace, samples: Samples) -> Observation {
                 "the recording has no end: it was cut or is damaged, or the machine died".into(),
             ])
             .collect(),
-        ..Observation::of(trace)
+        ..Observation::from_trace(trace)
     };
-    let (first, last) = seen.span();
+    let (first, last) = seen.time_span();
     seen.seconds = (last - first) as f64 / 1e9;
     seen
 }

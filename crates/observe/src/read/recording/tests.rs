@@ -26,16 +26,20 @@ fn recorded() -> (tempfile::TempDir, Vec<u8>) {
     };
     let mut samples = Samples {
         limits: vec![(1, limits)],
-        pressure: vec![(1, Pressure::default())],
+        pressure: vec![(1, PressureTotals::default())],
         progress: vec![(1, Progress::from([(4, 4096)]))],
         tasks: BTreeMap::from([(4, ("fio".into(), "db".into()))]),
     };
     recording.flushed = Instant::now() - FLUSH_EVERY;
-    recording.round(&mut events, &mut samples).expect("written");
+    recording
+        .write_round(&mut events, &mut samples)
+        .expect("written");
     assert!(events.is_empty() && samples.progress.is_empty());
     let mut end = vec![event(110_000_000, What::Limits(limits))];
-    recording.round(&mut end, &mut samples).expect("written");
-    assert_eq!(recording.events(), 2, "the end is none");
+    recording
+        .write_round(&mut end, &mut samples)
+        .expect("written");
+    assert_eq!(recording.event_count(), 2, "the end is none");
     let end = Observation {
         seconds: 3.0,
         seen: BTreeSet::from(["throttle_woke".to_string()]),
@@ -147,7 +151,7 @@ fn what_cannot_be_written_on_is_of_use_up_to_there() {
             ..Samples::default()
         };
         recording.flushed = Instant::now() - FLUSH_EVERY;
-        recording.round(&mut Vec::new(), &mut samples)
+        recording.write_round(&mut Vec::new(), &mut samples)
     };
     assert!(!recording.is_of_use());
     round(&mut recording).expect("written");

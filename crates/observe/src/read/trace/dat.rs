@@ -34,15 +34,15 @@ struct Pages<'a> {
 /// It is cut before its events begin, or of a kind that is not supported.
 pub fn read(bytes: &[u8]) -> Result<Trace> {
     let mut head = Bytes::new(&bytes[MAGIC.len()..], "its head");
-    let version = head.text()?;
-    if head.u8()? != 0 {
+    let version = head.take_text()?;
+    if head.take_u8()? != 0 {
         bail!("it is of a big-endian machine, which is not supported");
     }
-    let long = head.u8()?;
+    let long = head.take_u8()?;
     if long != 8 {
         bail!("it is of a machine with {long} bytes to a long, 8 are supported");
     }
-    let page = head.u32()? as usize;
+    let page = head.take_u32()? as usize;
     if !page.is_power_of_two() || !(4096..=1 << 20).contains(&page) {
         bail!("its page size is {page}: 4096 to 1048576 bytes are supported");
     }
@@ -53,36 +53,36 @@ pub fn read(bytes: &[u8]) -> Result<Trace> {
         ));
     }
     match version {
-        "6" => version6(bytes, head, page, &mut trace)?,
+        "6" => read_version6(bytes, head, page, &mut trace)?,
         "7" => sections::read(bytes, head, page, &mut trace)?,
         other => bail!("it is a trace.dat of version {other}; 6 and 7 are supported"),
     }
-    trace.settle();
+    trace.clean_events();
     Ok(trace)
 }
 
-fn version6(file: &[u8], mut at: Bytes, page: usize, trace: &mut Trace) -> Result<()> {
-    header(&mut at)?;
+fn read_version6(file: &[u8], mut at: Bytes, page: usize, trace: &mut Trace) -> Result<()> {
+    check_header(&mut at)?;
     ftrace_formats(&mut at)?;
     let formats = event_formats(&mut at, page)?;
-    let symbols = at.u32()?;
-    at.skip(symbols.into())?;
-    let printk = at.u32()?;
-    at.skip(printk.into())?;
-    let names = at.u64()?;
-    command_names(at.take(names)?, trace);
-    let cpus = at.u32()?;
-    let mut kind = at.take(10)?;
+    let symbols = at.take_u32()?;
+    at.skip_bytes(symbols.into())?;
+    let printk = at.take_u32()?;
+    at.skip_bytes(printk.into())?;
+    let names = at.take_u64()?;
+    command_names(at.take_bytes(names)?, trace);
+    let cpus = at.take_u32()?;
+    let mut kind = at.take_bytes(10)?;
     if kind == b"options  \0" {
         loop {
-            let option = at.u16()?;
+            let option = at.take_u16()?;
             if option == 0 {
                 break;
             }
-            let size = at.u32()?;
-            at.skip(size.into())?;
+            let size = at.take_u32()?;
+            at.skip_bytes(size.into())?;
         }
-        kind = at.take(10)?;
+        kind = at.take_bytes(10)?;
     }
     match kind {
         b"flyrecord\0" => {}
@@ -91,16 +91,22 @@ fn version6(file: &[u8], mut at: Bytes, page: usize, trace: &mut Trace) -> Resul
     }
     let mut places = Vec::new();
     for _ in 0..cpus {
-        places.push((at.u64()?, at.u64()?));
+        places.push((at.take_u64()?, at.take_u64()?));
     }
     for (cpu, (offset, size)) in places.into_iter().enumerate() {
-        decode(&formats, &pages(file, offset, size), page, cpu, trace)?;
+        decode_pages(
+            &formats,
+            &part_of_file(file, offset, size),
+            page,
+            cpu,
+            trace,
+        )?;
     }
     Ok(())
 }
 
 /// Part of the file, or what is left of it.
-fn pages(file: &[u8], offset: u64, size: u64) -> Pages<'_> {
+fn part_of_file(file: &[u8], offset: u64, size: u64) -> Pages<'_> {
     let start = usize::try_from(offset).map_or(file.len(), |start| start.min(file.len()));
     let wanted = usize::try_from(size).unwrap_or(usize::MAX);
     let end = start.saturating_add(wanted).min(file.len());
@@ -110,7 +116,7 @@ fn pages(file: &[u8], offset: u64, size: u64) -> Pages<'_> {
     }
 }
 
-fn decode(
+fn decode_pages(
     formats: &Formats,
     pages: &Pages,
     page: usize,
@@ -119,7 +125,7 @@ fn decode(
 ) -> Result<()> {
     let mut damaged = 0;
     for bytes in pages.bytes.chunks(page) {
-        damaged += usize::from(!formats.page(bytes, trace)?);
+        damaged += usize::from(!formats.decode_page(bytes, trace)?);
     }
     if pages.is_cut {
         trace
@@ -134,28 +140,28 @@ fn decode(
 }
 
 /// `header_page` and `header_event`, which say how pages are made.
-fn header(at: &mut Bytes) -> Result<()> {
-    if at.text()? != "header_page" {
+fn check_header(at: &mut Bytes) -> Result<()> {
+    if at.take_text()? != "header_page" {
         bail!("its description of pages is missing");
     }
-    let size = at.u64()?;
-    let page = String::from_utf8_lossy(at.take(size)?).into_owned();
+    let size = at.take_u64()?;
+    let page = String::from_utf8_lossy(at.take_bytes(size)?).into_owned();
     // The one thing that differs: a 32-bit kernel's pages have a shorter header.
     let commit = page.lines().find(|line| line.contains(" commit;"));
     if !commit.is_some_and(|line| line.contains("size:8;")) {
         bail!("it is of a 32-bit kernel, which is not supported");
     }
-    if at.text()? != "header_event" {
+    if at.take_text()? != "header_event" {
         bail!("its description of records is missing");
     }
-    let size = at.u64()?;
-    at.skip(size)
+    let size = at.take_u64()?;
+    at.skip_bytes(size)
 }
 
 fn ftrace_formats(at: &mut Bytes) -> Result<()> {
-    for _ in 0..at.u32()? {
-        let size = at.u64()?;
-        at.skip(size)?;
+    for _ in 0..at.take_u32()? {
+        let size = at.take_u64()?;
+        at.skip_bytes(size)?;
     }
     Ok(())
 }
@@ -163,11 +169,11 @@ fn ftrace_formats(at: &mut Bytes) -> Result<()> {
 fn event_formats(at: &mut Bytes, page: usize) -> Result<Formats> {
     let pages = PageSize::of_bytes(page as u64).unwrap_or_default();
     let mut formats = Formats::new(pages);
-    for _ in 0..at.u32()? {
-        at.text()?;
-        for _ in 0..at.u32()? {
-            let size = at.u64()?;
-            let text = String::from_utf8_lossy(at.take(size)?);
+    for _ in 0..at.take_u32()? {
+        at.take_text()?;
+        for _ in 0..at.take_u32()? {
+            let size = at.take_u64()?;
+            let text = String::from_utf8_lossy(at.take_bytes(size)?);
             formats.add(&text).context("its formats cannot be read")?;
         }
     }

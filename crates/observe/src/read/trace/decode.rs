@@ -14,9 +14,9 @@ use knobs::PageSize;
 /// Named fields of one record.
 pub trait Fields {
     /// The field `name` as a number.
-    fn number(&self, name: &str) -> Option<i64>;
+    fn number_of(&self, name: &str) -> Option<i64>;
     /// The field `name` as text.
-    fn text(&self, name: &str) -> Option<String>;
+    fn text_of(&self, name: &str) -> Option<String>;
 }
 
 /// Events this crate understands, as `system/name`. The two of weir's own are left out where there
@@ -58,7 +58,7 @@ pub fn is_known(name: &str) -> bool {
 ///
 /// # Errors
 /// The record lacks a field.
-pub fn decode(
+pub fn decode_event(
     name: &str,
     ns: u64,
     task: u32,
@@ -66,10 +66,10 @@ pub fn decode(
     pages: PageSize,
     out: &mut Vec<Event>,
 ) -> Result<(), Lacks> {
-    let held = |names: &[&'static str]| Ok(pages.units(count(fields, names)?));
+    let held = |names: &[&'static str]| Ok(pages.units(first_count(fields, names)?));
     let what = match name {
-        "balance_dirty_pages" => What::Pause(pause(fields, pages)?),
-        "dirty_pause" => What::DecidedBy(by(fields)?),
+        "balance_dirty_pages" => What::Pause(decode_pause(fields, pages)?),
+        "dirty_pause" => What::DecidedBy(decider_name(fields)?),
         "global_dirty_state" => What::Limits(Limits {
             dirty: held(&["nr_dirty", "dirty"])?,
             writeback: held(&["nr_writeback", "writeback"])?,
@@ -77,12 +77,12 @@ pub fn decode(
             thresh: held(&["dirty_thresh", "thresh"])?,
         }),
         "bdi_dirty_ratelimit" => What::Rate(Rate {
-            bdi: fields.text("bdi").ok_or(Lacks("bdi"))?,
-            cgroup: count(fields, &["cgroup_ino"])?,
-            written: count(fields, &["avg_write_bw", "awrite_bw"])?,
-            dirtied: count(fields, &["dirty_rate"])?,
+            bdi: fields.text_of("bdi").ok_or(Lacks("bdi"))?,
+            cgroup: first_count(fields, &["cgroup_ino"])?,
+            written: first_count(fields, &["avg_write_bw", "awrite_bw"])?,
+            dirtied: first_count(fields, &["dirty_rate"])?,
         }),
-        "mm_vmscan_throttled" => What::ReclaimSlept(slept(fields)?),
+        "mm_vmscan_throttled" => What::ReclaimSlept(decode_slept(fields)?),
         "mm_vmscan_direct_reclaim_begin" => What::ReclaimBegan,
         "mm_vmscan_memcg_reclaim_begin" => What::LimitReclaimBegan,
         "mm_vmscan_direct_reclaim_end" | "mm_vmscan_memcg_reclaim_end" => What::ReclaimEnded,
@@ -91,29 +91,31 @@ pub fn decode(
         JOURNAL_BEGAN => What::JournalBegan,
         JOURNAL_ENDED => What::JournalEnded,
         WOKE => What::Woke,
-        "sched_process_fork" => match u32::try_from(count(fields, &["child_pid"])?) {
+        "sched_process_fork" => match u32::try_from(first_count(fields, &["child_pid"])?) {
             Ok(child) => What::Forked(child),
             Err(_) => return Ok(()),
         },
         // Of cgroup v1's hierarchies as well, which have other numbers.
         "cgroup_attach_task" => {
-            let moved = u32::try_from(count(fields, &["pid"])?);
-            match (moved, count(fields, &["dst_root"])?) {
-                (Ok(task), 0) => What::Moved(task, count(fields, &["dst_id"])?),
+            let moved = u32::try_from(first_count(fields, &["pid"])?);
+            match (moved, first_count(fields, &["dst_root"])?) {
+                (Ok(task), 0) => What::Moved(task, first_count(fields, &["dst_id"])?),
                 _ => return Ok(()),
             }
         }
-        "block_bio_queue" => What::ReadQueued(device(fields)?, count(fields, &["sector"])?),
+        "block_bio_queue" => {
+            What::ReadQueued(device_number(fields)?, first_count(fields, &["sector"])?)
+        }
         "block_rq_complete" => What::ReadCompleted(
-            device(fields)?,
-            count(fields, &["sector"])?,
-            count(fields, &["nr_sector"])?,
+            device_number(fields)?,
+            first_count(fields, &["sector"])?,
+            first_count(fields, &["nr_sector"])?,
         ),
         "sched_switch" => {
-            let id = |name| Ok(u32::try_from(count(fields, &[name])?).unwrap_or(0));
+            let id = |name| Ok(u32::try_from(first_count(fields, &[name])?).unwrap_or(0));
             // A record has the state as bits, 0 for running; text as a letter, R for running.
-            let runs = fields.text("prev_state").map_or_else(
-                || fields.number("prev_state") == Some(0),
+            let runs = fields.text_of("prev_state").map_or_else(
+                || fields.number_of("prev_state") == Some(0),
                 |letter| letter.starts_with('R'),
             );
             out.push(Event {
@@ -135,57 +137,57 @@ pub fn decode(
 }
 
 /// A device as the kernel has it: 12 bits of major number, 20 of minor.
-fn device(fields: &dyn Fields) -> Result<u32, Lacks> {
-    Ok(u32::try_from(count(fields, &["dev"])?).unwrap_or(0))
+fn device_number(fields: &dyn Fields) -> Result<u32, Lacks> {
+    Ok(u32::try_from(first_count(fields, &["dev"])?).unwrap_or(0))
 }
 
-fn slept(fields: &dyn Fields) -> Result<Slept, Lacks> {
+fn decode_slept(fields: &dyn Fields) -> Result<Slept, Lacks> {
     // A record has the reason as a bit, text as a name.
-    let reason = match fields.number("reason") {
+    let reason = match fields.number_of("reason") {
         Some(bits) => Reason::of_bits(bits),
-        None => Reason::of_text(&fields.text("reason").unwrap_or_default()),
+        None => Reason::of_text(&fields.text_of("reason").unwrap_or_default()),
     };
     Ok(Slept {
         // The kernel's text spells the field otherwise than its format does.
-        us: count(fields, &["usec_delayed", "usect_delayed"])?,
-        timeout_us: count(fields, &["usec_timeout"])?,
+        us: first_count(fields, &["usec_delayed", "usect_delayed"])?,
+        timeout_us: first_count(fields, &["usec_timeout"])?,
         reason,
     })
 }
 
-fn pause(fields: &dyn Fields, pages: PageSize) -> Result<Pause, Lacks> {
-    let held = |names: &[&'static str]| Ok(pages.units(count(fields, names)?));
+fn decode_pause(fields: &dyn Fields, pages: PageSize) -> Result<Pause, Lacks> {
+    let held = |names: &[&'static str]| Ok(pages.units(first_count(fields, names)?));
     Ok(Pause {
-        bdi: fields.text("bdi").ok_or(Lacks("bdi"))?,
+        bdi: fields.text_of("bdi").ok_or(Lacks("bdi"))?,
         // Without cgroup writeback in the kernel there is no such field, and one domain.
-        cgroup: count(fields, &["cgroup_ino"]).unwrap_or(1),
+        cgroup: first_count(fields, &["cgroup_ino"]).unwrap_or(1),
         limit: held(&["limit"])?,
         setpoint: held(&["setpoint"])?,
         dirty: held(&["dirty"])?,
         // renamed in 6.16
         bdi_setpoint: held(&["bdi_setpoint", "wb_setpoint"])?,
         bdi_dirty: held(&["bdi_dirty", "wb_dirty"])?,
-        dirty_ratelimit: count(fields, &["dirty_ratelimit"])?,
-        task_ratelimit: count(fields, &["task_ratelimit"])?,
+        dirty_ratelimit: first_count(fields, &["dirty_ratelimit"])?,
+        task_ratelimit: first_count(fields, &["task_ratelimit"])?,
         dirtied: held(&["dirtied"])?,
-        pause_ms: fields.number("pause").ok_or(Lacks("pause"))?,
-        period_ms: count(fields, &["period"])?,
+        pause_ms: fields.number_of("pause").ok_or(Lacks("pause"))?,
+        period_ms: first_count(fields, &["period"])?,
     })
 }
 
 /// The domain's name: text in a line of text, the module's number for it in a record.
-fn by(fields: &dyn Fields) -> Result<String, Lacks> {
-    match fields.number("by").and_then(|n| u32::try_from(n).ok()) {
+fn decider_name(fields: &dyn Fields) -> Result<String, Lacks> {
+    match fields.number_of("by").and_then(|n| u32::try_from(n).ok()) {
         Some(number) => Ok(policy::names::decider(number).unwrap_or("unknown").into()),
-        None => fields.text("by").ok_or(Lacks("by")),
+        None => fields.text_of("by").ok_or(Lacks("by")),
     }
 }
 
 /// The first of these fields that is there; what is negative counts as nothing.
-fn count(fields: &dyn Fields, names: &[&'static str]) -> Result<u64, Lacks> {
+fn first_count(fields: &dyn Fields, names: &[&'static str]) -> Result<u64, Lacks> {
     names
         .iter()
-        .find_map(|name| fields.number(name))
+        .find_map(|name| fields.number_of(name))
         .map(|n| u64::try_from(n).unwrap_or(0))
         .ok_or(Lacks(names[0]))
 }

@@ -65,7 +65,7 @@ impl Format {
     }
 
     /// The fields of one record.
-    pub fn record<'a>(&'a self, bytes: &'a [u8]) -> Record<'a> {
+    pub fn wrap_record<'a>(&'a self, bytes: &'a [u8]) -> Record<'a> {
         Record {
             format: self,
             bytes,
@@ -106,7 +106,7 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    fn field(&self, name: &str) -> Option<(&Field, &[u8])> {
+    fn find_field(&self, name: &str) -> Option<(&Field, &[u8])> {
         let fields = &self.format.fields;
         let mut places = (self.next.get()..fields.len()).chain(0..self.next.get());
         let place = places.find(|place| fields[*place].name == name)?;
@@ -118,8 +118,8 @@ impl Record<'_> {
 }
 
 impl Fields for Record<'_> {
-    fn number(&self, name: &str) -> Option<i64> {
-        let (field, bytes) = self.field(name)?;
+    fn number_of(&self, name: &str) -> Option<i64> {
+        let (field, bytes) = self.find_field(name)?;
         Some(match (bytes.len(), field.signed, field.is_text) {
             (_, _, true) => return None,
             (1, true, _) => i8::from_le_bytes(bytes.try_into().ok()?).into(),
@@ -134,8 +134,8 @@ impl Fields for Record<'_> {
         })
     }
 
-    fn text(&self, name: &str) -> Option<String> {
-        let (field, bytes) = self.field(name)?;
+    fn text_of(&self, name: &str) -> Option<String> {
+        let (field, bytes) = self.find_field(name)?;
         if !field.is_text {
             return None;
         }
@@ -164,13 +164,16 @@ mod tests {
         bytes.extend(b"254:0\0garbage");
         bytes.resize(40, 0);
         bytes.extend((-4i64).to_le_bytes());
-        let record = format.record(&bytes);
-        assert_eq!(record.number("common_pid"), Some(42));
-        assert_eq!(record.number("pause"), Some(-4));
-        assert_eq!(record.text("bdi").as_deref(), Some("254:0"));
-        assert_eq!((record.number("bdi"), record.number("none")), (None, None));
+        let record = format.wrap_record(&bytes);
+        assert_eq!(record.number_of("common_pid"), Some(42));
+        assert_eq!(record.number_of("pause"), Some(-4));
+        assert_eq!(record.text_of("bdi").as_deref(), Some("254:0"));
         assert_eq!(
-            format.record(&bytes[..44]).number("pause"),
+            (record.number_of("bdi"), record.number_of("none")),
+            (None, None)
+        );
+        assert_eq!(
+            format.wrap_record(&bytes[..44]).number_of("pause"),
             None,
             "cut short"
         );

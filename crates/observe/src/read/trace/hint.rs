@@ -15,21 +15,21 @@ const MOST_TASKS: usize = 3;
 
 /// Why `text` is refused, with the command that records what is missing; `events` are the names of
 /// those that are not understood.
-pub fn of(text: &str, events: &[String]) -> String {
+pub fn explain_refusal(text: &str, events: &[String]) -> String {
     let what = if !events.is_empty() {
         format!(
             "no event in it shows a wait: its events are {}{}",
             events.join(", "),
-            graph(text)
+            graph_hint(text)
         )
-    } else if let Some(stacks) = stacks(text) {
+    } else if let Some(stacks) = describe_stacks(text) {
         format!(
             "no event in it: it has stacks of tasks, in which {stacks}; they show neither how long nor behind what"
         )
-    } else if let Some(what) = counters(text) {
+    } else if let Some(what) = counter_hint(text) {
         format!("no event in it: {what}")
     } else if text.contains(" us |") {
-        format!("no event in it that is understood{}", graph(text))
+        format!("no event in it that is understood{}", graph_hint(text))
     } else {
         "no event in it: wanted is text as `cat trace`, `trace-cmd report`, `perf script` or `perf trace` print it".into()
     };
@@ -40,7 +40,7 @@ pub fn of(text: &str, events: &[String]) -> String {
 }
 
 /// The function_graph tracer's.
-fn graph(text: &str) -> String {
+fn graph_hint(text: &str) -> String {
     if !text.contains(" us |") && !text.contains("funcgraph_") {
         return String::new();
     }
@@ -58,16 +58,16 @@ fn graph(text: &str) -> String {
 }
 
 /// The waits of the tasks of a log, by their stacks.
-fn stacks(text: &str) -> Option<String> {
+fn describe_stacks(text: &str) -> Option<String> {
     let mut tasks: Vec<(Option<String>, Vec<&str>)> = Vec::new();
     for line in text.lines() {
-        if let Some(name) = headed(line) {
+        if let Some(name) = task_in_heading(line) {
             // The kernel names a hung task twice before its stack.
             match tasks.last_mut() {
                 Some((before, frames)) if frames.is_empty() => *before = Some(name),
                 _ => tasks.push((Some(name), Vec::new())),
             }
-        } else if let Some(frame) = frame(line) {
+        } else if let Some(frame) = frame_function(line) {
             if tasks.is_empty() {
                 tasks.push((None, Vec::new()));
             }
@@ -85,7 +85,9 @@ fn stacks(text: &str) -> Option<String> {
                     frames[0]
                 )
             }
-            (wait, Some(function)) => format!("{name} waits for {}, in {function}()", wait.words()),
+            (wait, Some(function)) => {
+                format!("{name} waits for {}, in {function}()", wait.in_words())
+            }
         }
     });
     let told: Vec<String> = told.take(MOST_TASKS).collect();
@@ -94,7 +96,7 @@ fn stacks(text: &str) -> Option<String> {
 
 /// The task of `INFO: task fio:412 blocked for more than 120 seconds.`, or of
 /// `task:fio             state:D stack:0     pid:412`.
-fn headed(line: &str) -> Option<String> {
+fn task_in_heading(line: &str) -> Option<String> {
     if let Some((_, rest)) = line.split_once("INFO: task ") {
         let (task, _) = rest.split_once(" blocked ")?;
         let (name, id) = task.rsplit_once(':')?;
@@ -112,7 +114,7 @@ fn headed(line: &str) -> Option<String> {
 
 /// The function of ` jbd2_log_wait_commit+0xd3/0x140`, whatever is before it; none of a line with a
 /// question mark, which is no part of the stack.
-fn frame(line: &str) -> Option<&str> {
+fn frame_function(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("+0x")?;
     let is_offset = rest.split([' ', '\t', ']', '[']).next()?.contains("/0x");
     let (before, name) = before.rsplit_once([' ', ']', '\t']).unwrap_or(("", before));
@@ -124,7 +126,7 @@ fn frame(line: &str) -> Option<&str> {
 }
 
 /// Files of counters.
-fn counters(text: &str) -> Option<String> {
+fn counter_hint(text: &str) -> Option<String> {
     let number = |key: &str| {
         let lines = text
             .lines()
@@ -138,7 +140,7 @@ fn counters(text: &str) -> Option<String> {
             .parse::<u64>()
             .ok()
     };
-    let size = crate::model::text::size;
+    let size = crate::model::text::format_size;
     if text.contains("some avg10=") {
         return Some("it is a pressure file, which shows that tasks waited, not for what".into());
     }
@@ -171,7 +173,7 @@ mod tests {
             [ 1208.1]  schedule+0x27/0xf0\n[ 1208.1]  ? foo+0x1/0x2\n\
             [ 1208.1]  jbd2_log_wait_commit+0xd3/0x140 [jbd2]\n[ 1208.1]  ext4_sync_file+0x1b/0x30 [ext4]\n\
             [ 1208.1]  __x64_sys_fsync+0x3b/0x70\n";
-        let said = of(log, &[]);
+        let said = explain_refusal(log, &[]);
         assert!(
             said.contains("postgres (412) waits for the journal, in jbd2_log_wait_commit()"),
             "{said}"
@@ -202,7 +204,7 @@ mod tests {
                 "a task sleeps in futex_wait_queue(), which is not known to be writeback",
             ),
         ] {
-            let said = of(stack, &[]);
+            let said = explain_refusal(stack, &[]);
             assert!(said.contains(wanted), "{said}");
         }
     }
@@ -229,7 +231,7 @@ mod tests {
             ),
             ("hello\n", "wanted is text as `cat trace`"),
         ] {
-            let said = of(text, &[]);
+            let said = explain_refusal(text, &[]);
             assert!(said.contains(wanted), "{said}");
         }
     }

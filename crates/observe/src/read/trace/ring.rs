@@ -18,7 +18,7 @@ pub struct Raw<'a> {
 
 /// Losses and damage of one ring-buffer page.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Read {
+pub struct PageOutcome {
     /// Records lost before the page, as far as it says.
     pub lost: u64,
     /// `true` if the page is not what the kernel writes from some point on.
@@ -31,12 +31,12 @@ const LOST_COUNTED: u64 = 1 << 30;
 const LENGTH: u64 = LOST_COUNTED - 1;
 
 /// Hands every record of a page to `each`.
-pub fn page<'a>(page: &'a [u8], each: &mut dyn FnMut(Raw<'a>)) -> Read {
-    let damaged = Read {
+pub fn read_page<'a>(page: &'a [u8], each: &mut dyn FnMut(Raw<'a>)) -> PageOutcome {
+    let damaged = PageOutcome {
         lost: 0,
         damaged: true,
     };
-    let (Some(mut ns), Some(commit)) = (word64(page, 0), word64(page, 8)) else {
+    let (Some(mut ns), Some(commit)) = (read_u64(page, 0), read_u64(page, 8)) else {
         return damaged;
     };
     let Some(data) = usize::try_from(commit & LENGTH)
@@ -48,11 +48,11 @@ pub fn page<'a>(page: &'a [u8], each: &mut dyn FnMut(Raw<'a>)) -> Read {
     let lost = match commit & (LOST | LOST_COUNTED) {
         0 => 0,
         LOST => 1,
-        _ => word64(page, HEADER + data.len()).unwrap_or(1).max(1),
+        _ => read_u64(page, HEADER + data.len()).unwrap_or(1).max(1),
     };
     let mut at = 0;
     while at < data.len() {
-        match record(data, at, &mut ns) {
+        match read_record(data, at, &mut ns) {
             Some((bytes, next)) => {
                 if let Some(bytes) = bytes {
                     each(Raw { ns, bytes });
@@ -60,29 +60,29 @@ pub fn page<'a>(page: &'a [u8], each: &mut dyn FnMut(Raw<'a>)) -> Read {
                 at = next;
             }
             None => {
-                return Read {
+                return PageOutcome {
                     lost,
                     damaged: true,
                 };
             }
         }
     }
-    Read {
+    PageOutcome {
         lost,
         damaged: false,
     }
 }
 
 /// The data of the record at `at`, if it has any, and where the next one begins.
-fn record<'a>(data: &'a [u8], at: usize, ns: &mut u64) -> Option<(Option<&'a [u8]>, usize)> {
-    let header = word32(data, at)?;
+fn read_record<'a>(data: &'a [u8], at: usize, ns: &mut u64) -> Option<(Option<&'a [u8]>, usize)> {
+    let header = read_u32(data, at)?;
     let (kind, step) = (header & 31, u64::from(header >> 5));
-    let extended = || Some((u64::from(word32(data, at + 4)?) << 27) | step);
+    let extended = || Some((u64::from(read_u32(data, at + 4)?) << 27) | step);
     let data_at = match kind {
         29 if step == 0 => return Some((None, data.len())),
         29 => {
             *ns = ns.wrapping_add(step);
-            let length = word32(data, at + 4)? as usize;
+            let length = read_u32(data, at + 4)? as usize;
             return Some((None, at.checked_add(4)?.checked_add(length.max(4))?));
         }
         30 => {
@@ -95,7 +95,7 @@ fn record<'a>(data: &'a [u8], at: usize, ns: &mut u64) -> Option<(Option<&'a [u8
             return Some((None, at + 8));
         }
         0 => {
-            let length = word32(data, at + 4)? as usize;
+            let length = read_u32(data, at + 4)? as usize;
             at + 8..at.checked_add(4)?.checked_add(length)?
         }
         words => at + 4..at + 4 + 4 * words as usize,
@@ -106,13 +106,13 @@ fn record<'a>(data: &'a [u8], at: usize, ns: &mut u64) -> Option<(Option<&'a [u8
     Some((Some(data.get(data_at)?), next))
 }
 
-fn word32(bytes: &[u8], at: usize) -> Option<u32> {
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(
         bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
     ))
 }
 
-fn word64(bytes: &[u8], at: usize) -> Option<u64> {
+fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(
         bytes.get(at..at.checked_add(8)?)?.try_into().ok()?,
     ))
@@ -130,9 +130,9 @@ mod tests {
         page
     }
 
-    fn read(bytes: &[u8]) -> (Vec<(u64, Vec<u8>)>, Read) {
+    fn read(bytes: &[u8]) -> (Vec<(u64, Vec<u8>)>, PageOutcome) {
         let mut records = Vec::new();
-        let read = page(bytes, &mut |raw| records.push((raw.ns, raw.bytes.to_vec())));
+        let read = read_page(bytes, &mut |raw| records.push((raw.ns, raw.bytes.to_vec())));
         (records, read)
     }
 
@@ -162,7 +162,7 @@ mod tests {
                 (later + 4, 11u32.to_le_bytes().to_vec())
             ]
         );
-        assert_eq!(how, Read::default());
+        assert_eq!(how, PageOutcome::default());
     }
 
     #[test]

@@ -33,21 +33,21 @@ pub fn read(text: &str) -> Result<Trace> {
     let mut others: BTreeSet<String> = BTreeSet::new();
     let mut lines = text.lines().enumerate().peekable();
     while let Some((number, line)) = lines.next() {
-        if let Some(lost) = lost(line) {
+        if let Some(lost) = lost_events(line) {
             trace.lost = trace.lost.saturating_add(lost);
             continue;
         }
-        if !Line::begins(line) {
+        if !Line::begins_record(line) {
             continue;
         }
         let mut record = line.trim_end().to_string();
-        let mut read = entries(&record);
+        let mut read = parse_entries(&record);
         while let Some((_, next)) = lines.peek() {
             if !goes_on(&read, next) {
                 break;
             }
-            join(&mut record, next);
-            read = entries(&record);
+            join_broken(&mut record, next);
+            read = parse_entries(&record);
             lines.next();
         }
         match read {
@@ -73,9 +73,9 @@ pub fn read(text: &str) -> Result<Trace> {
     }
     if trace.events.is_empty() {
         let others: Vec<String> = others.into_iter().take(MOST_NAMES).collect();
-        bail!(hint::of(text, &others));
+        bail!(hint::explain_refusal(text, &others));
     }
-    trace.settle();
+    trace.clean_events();
     Ok(trace)
 }
 
@@ -95,18 +95,18 @@ enum Entries {
     Nothing,
 }
 
-fn entries(record: &str) -> Entries {
+fn parse_entries(record: &str) -> Entries {
     let Some(line) = Line::parse(record) else {
         return Entries::Nothing;
     };
     let mut events = Vec::new();
     let decoded = if line.is_syscall {
-        line.syscall(&mut events);
+        line.decode_syscall(&mut events);
         Ok(())
     } else {
-        let fields = fields(line.rest, line.is_perf_trace);
+        let fields = parse_fields(line.rest, line.is_perf_trace);
         let (event, ns, task) = (line.event, line.ns, line.task);
-        decode::decode(event, ns, task, &fields, PageSize::default(), &mut events)
+        decode::decode_event(event, ns, task, &fields, PageSize::default(), &mut events)
     };
     match decoded {
         Err(Lacks(field)) => Entries::Lacks(line.event.into(), field),
@@ -124,7 +124,7 @@ fn entries(record: &str) -> Entries {
 fn goes_on(read: &Entries, next: &str) -> bool {
     let next = next.trim();
     let is_text = !next.is_empty() && !next.starts_with(['#', '<']) && !next.starts_with("=>");
-    if !is_text || Line::begins(next) || lost(next).is_some() {
+    if !is_text || Line::begins_record(next) || lost_events(next).is_some() {
         return false;
     }
     match read {
@@ -149,7 +149,7 @@ fn goes_on(read: &Entries, next: &str) -> bool {
 
 /// A line that was broken between two words is joined by a space, one that was broken in a word by
 /// nothing.
-fn join(record: &mut String, next: &str) {
+fn join_broken(record: &mut String, next: &str) {
     let next = next.trim();
     let is_whole = |word: &str| {
         let has_value = word
@@ -193,16 +193,16 @@ const SYNCING: [&str; 6] = [
 
 impl Line<'_> {
     /// Returns whether a record begins in this line: it has the head of one, if not more.
-    fn begins(line: &str) -> bool {
-        Line::head(line).is_some() || Line::perf_trace(line).is_some()
+    fn begins_record(line: &str) -> bool {
+        Line::parse_head(line).is_some() || Line::perf_trace(line).is_some()
     }
 
     fn parse(line: &str) -> Option<Line<'_>> {
-        Line::perf_trace(line).or_else(|| Line::ftrace(line))
+        Line::perf_trace(line).or_else(|| Line::parse_ftrace(line))
     }
 
     /// The task's name and id, the time, and what comes after the time.
-    fn head(line: &str) -> Option<(&str, u32, u64, &str)> {
+    fn parse_head(line: &str) -> Option<(&str, u32, u64, &str)> {
         if line.starts_with('#') {
             return None;
         }
@@ -214,9 +214,9 @@ impl Line<'_> {
         });
         let (begin, word) = words.find(|(_, word)| {
             let time = word.trim_end().strip_suffix(':');
-            time.is_some_and(|time| seconds(time).is_some())
+            time.is_some_and(|time| parse_seconds(time).is_some())
         })?;
-        let ns = seconds(word.trim_end().strip_suffix(':')?)?;
+        let ns = parse_seconds(word.trim_end().strip_suffix(':')?)?;
         let (before, rest) = (&line[..begin], &line[begin + word.len()..]);
         // Up to five flags or none are between the CPU and the time.
         let task = match before.rsplit_once(" [") {
@@ -243,8 +243,8 @@ impl Line<'_> {
         Some((name.trim(), id.parse().ok()?, ns, rest))
     }
 
-    fn ftrace(line: &str) -> Option<Line<'_>> {
-        let (name, task, ns, rest) = Line::head(line)?;
+    fn parse_ftrace(line: &str) -> Option<Line<'_>> {
+        let (name, task, ns, rest) = Line::parse_head(line)?;
         let (event, rest) = rest.trim_start().split_once(':')?;
         // `perf script` names the system first, and another colon follows.
         let (event, rest) = match rest.split_once(':') {
@@ -326,7 +326,7 @@ impl Line<'_> {
     }
 
     /// The beginning and the end of a system call that writes back; its time is when it began.
-    fn syscall(&self, out: &mut Vec<Event>) {
+    fn decode_syscall(&self, out: &mut Vec<Event>) {
         let ms = self
             .rest
             .strip_suffix("ms")
@@ -348,7 +348,7 @@ impl Line<'_> {
 }
 
 /// Nanoseconds from `81.203456`.
-fn seconds(text: &str) -> Option<u64> {
+fn parse_seconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     if part.is_empty() || part.len() > 9 {
         return None;
@@ -369,20 +369,20 @@ struct Named<'a> {
 }
 
 impl Fields for Named<'_> {
-    fn number(&self, name: &str) -> Option<i64> {
+    fn number_of(&self, name: &str) -> Option<i64> {
         match self.by_name.get(name) {
             Some(text) => text.parse().ok(),
             None => self.is_zero_left_out.then_some(0),
         }
     }
 
-    fn text(&self, name: &str) -> Option<String> {
+    fn text_of(&self, name: &str) -> Option<String> {
         self.by_name.get(name).map(|text| text.to_string())
     }
 }
 
 /// `name=value` pairs, and the device from `bdi 254:0:`; of `perf trace`, `name: value` pairs.
-fn fields(text: &str, is_perf_trace: bool) -> Named<'_> {
+fn parse_fields(text: &str, is_perf_trace: bool) -> Named<'_> {
     let mut fields: BTreeMap<&str, &str> = text
         .split_whitespace()
         .filter_map(|word| word.split_once('='))
@@ -407,7 +407,7 @@ fn fields(text: &str, is_perf_trace: bool) -> Named<'_> {
 }
 
 /// `CPU:1 [LOST 42 EVENTS]`, or as perf has it, `LOST 42 events`.
-fn lost(line: &str) -> Option<u64> {
+fn lost_events(line: &str) -> Option<u64> {
     let (_, rest) = line.split_once("LOST ")?;
     let (number, rest) = rest.split_once(' ')?;
     rest.to_ascii_lowercase()
@@ -444,7 +444,7 @@ mod tests {
             assert_eq!(
                 (
                     pause.bdi.as_str(),
-                    pause.freerun(),
+                    pause.freerun_pages(),
                     pause.pause_ms,
                     pause.cgroup
                 ),
@@ -545,7 +545,7 @@ mod tests {
             };
             let got = (
                 pause.bdi.as_str(),
-                pause.freerun(),
+                pause.freerun_pages(),
                 pause.pause_ms,
                 pause.cgroup,
             );

@@ -2,8 +2,10 @@
 //! Version 7 of trace.dat: a chain of options that say where the sections are, and sections that
 //! may be compressed, those with pages in chunks.
 
-use super::{Bytes, Pages, Trace, command_names, decode, event_formats, header, pages};
-use crate::model::text::size;
+use super::{
+    Bytes, Pages, Trace, check_header, command_names, decode_pages, event_formats, part_of_file,
+};
+use crate::model::text::format_size;
 use crate::read::file::LARGEST;
 use anyhow::{Context, Result, bail};
 use std::borrow::Cow;
@@ -38,39 +40,39 @@ pub(super) fn read<'a>(
     page: usize,
     trace: &mut Trace,
 ) -> Result<()> {
-    let compression = at.text()?;
-    at.text()?;
+    let compression = at.take_text()?;
+    at.take_text()?;
     let file = File {
         bytes: file,
         compression,
     };
     let mut places = Places::default();
-    let mut next = at.u64()?;
+    let mut next = at.take_u64()?;
     let mut options = Vec::new();
     while next != 0 {
         if options.len() > 1000 {
             bail!("its sections of options form a loop");
         }
-        options.push(file.section(next)?);
-        next = chain(options.last().context("its list of sections is empty")?)?;
+        options.push(file.read_section(next)?);
+        next = next_section(options.last().context("its list of sections is empty")?)?;
     }
     for section in &options {
-        collect(section, &mut places)?;
+        collect_places(section, &mut places)?;
     }
     let section = |place: Option<u64>, what: &str| {
-        file.section(place.with_context(|| format!("it has no {what}"))?)
+        file.read_section(place.with_context(|| format!("it has no {what}"))?)
     };
-    header(&mut Bytes::new(
+    check_header(&mut Bytes::new(
         &section(places.header, "description of pages")?,
         "the description of pages",
     ))?;
     let formats = section(places.formats, "event formats")?;
     let formats = event_formats(&mut Bytes::new(&formats, "the event formats"), page)?;
     if let Some(names) = places.names {
-        let names = file.section(names)?;
+        let names = file.read_section(names)?;
         let mut at = Bytes::new(&names, "the tasks' names");
-        let size = at.u64()?;
-        command_names(at.take(size)?, trace);
+        let size = at.take_u64()?;
+        command_names(at.take_bytes(size)?, trace);
     }
     if places.buffers.is_empty() {
         bail!(if places.has_text {
@@ -81,23 +83,29 @@ pub(super) fn read<'a>(
     }
     for buffer in places.buffers {
         let mut at = Bytes::new(buffer, "the list of its buffers");
-        let start = at.u64()?;
-        let (_name, _clock) = (at.text()?, at.text()?);
-        at.skip(4)?;
-        for _ in 0..at.u32()? {
-            let (cpu, offset, size) = (at.u32()? as usize, at.u64()?, at.u64()?);
+        let start = at.take_u64()?;
+        let (_name, _clock) = (at.take_text()?, at.take_text()?);
+        at.skip_bytes(4)?;
+        for _ in 0..at.take_u32()? {
+            let (cpu, offset, size) = (at.take_u32()? as usize, at.take_u64()?, at.take_u64()?);
             if size == 0 {
                 continue;
             }
             if file.is_compressed(start)? {
-                let (bytes, is_cut) = file.chunks(offset)?;
+                let (bytes, is_cut) = file.read_chunks(offset)?;
                 let whole = Pages {
                     bytes: &bytes,
                     is_cut,
                 };
-                decode(&formats, &whole, page, cpu, trace)?;
+                decode_pages(&formats, &whole, page, cpu, trace)?;
             } else {
-                decode(&formats, &pages(file.bytes, offset, size), page, cpu, trace)?;
+                decode_pages(
+                    &formats,
+                    &part_of_file(file.bytes, offset, size),
+                    page,
+                    cpu,
+                    trace,
+                )?;
             }
         }
     }
@@ -105,23 +113,23 @@ pub(super) fn read<'a>(
 }
 
 /// Offset of the next section of options, 0 if this is the last.
-fn chain(section: &[u8]) -> Result<u64> {
+fn next_section(section: &[u8]) -> Result<u64> {
     let mut at = Bytes::new(section, "its options");
     loop {
-        let (option, size) = (at.u16()?, at.u32()?);
-        let data = at.take(size.into())?;
+        let (option, size) = (at.take_u16()?, at.take_u32()?);
+        let data = at.take_bytes(size.into())?;
         if option == DONE {
-            return Bytes::new(data, "its options").u64();
+            return Bytes::new(data, "its options").take_u64();
         }
     }
 }
 
-fn collect<'a>(section: &'a [u8], places: &mut Places<'a>) -> Result<()> {
+fn collect_places<'a>(section: &'a [u8], places: &mut Places<'a>) -> Result<()> {
     let mut at = Bytes::new(section, "its options");
     loop {
-        let (option, size) = (at.u16()?, at.u32()?);
-        let data = at.take(size.into())?;
-        let place = || Bytes::new(data, "its options").u64();
+        let (option, size) = (at.take_u16()?, at.take_u32()?);
+        let data = at.take_bytes(size.into())?;
+        let place = || Bytes::new(data, "its options").take_u64();
         match option {
             DONE => return Ok(()),
             BUFFER => places.buffers.push(data),
@@ -144,10 +152,10 @@ impl<'a> File<'a> {
             rest.context("it is cut: a section lies behind its end")?,
             "a section",
         );
-        at.skip(2)?;
-        let flags = at.u16()?;
-        at.skip(4)?;
-        let size = at.u64()?;
+        at.skip_bytes(2)?;
+        let flags = at.take_u16()?;
+        at.skip_bytes(4)?;
+        let size = at.take_u64()?;
         Ok((at, flags & 1 != 0, size))
     }
 
@@ -156,40 +164,42 @@ impl<'a> File<'a> {
     }
 
     /// A whole section, uncompressed.
-    fn section(&self, offset: u64) -> Result<Cow<'a, [u8]>> {
+    fn read_section(&self, offset: u64) -> Result<Cow<'a, [u8]>> {
         let (mut at, compressed, size) = self.open(offset)?;
         if !compressed {
-            return Ok(at.take(size)?.into());
+            return Ok(at.take_bytes(size)?.into());
         }
-        let (packed, plain) = (at.u32()?, at.u32()?);
-        Ok(self.unpack(at.take(packed.into())?, plain.into())?.into())
+        let (packed, plain) = (at.take_u32()?, at.take_u32()?);
+        Ok(self
+            .unpack_bytes(at.take_bytes(packed.into())?, plain.into())?
+            .into())
     }
 
     /// A CPU's pages, and whether some are missing. Their chunks begin at `offset` with their
     /// number; the size that the file gives is not theirs.
-    fn chunks(&self, offset: u64) -> Result<(Vec<u8>, bool)> {
-        let rest = pages(self.bytes, offset, u64::MAX);
+    fn read_chunks(&self, offset: u64) -> Result<(Vec<u8>, bool)> {
+        let rest = part_of_file(self.bytes, offset, u64::MAX);
         let mut at = Bytes::new(rest.bytes, "a CPU's data");
         let mut all = Vec::new();
-        let Ok(count) = at.u32() else {
+        let Ok(count) = at.take_u32() else {
             return Ok((all, true));
         };
         for _ in 0..count {
             let chunk = (|| {
-                let (packed, plain) = (at.u32()?, at.u32()?);
-                anyhow::Ok((at.take(packed.into())?, plain))
+                let (packed, plain) = (at.take_u32()?, at.take_u32()?);
+                anyhow::Ok((at.take_bytes(packed.into())?, plain))
             })();
             let Ok((packed, plain)) = chunk else {
                 return Ok((all, true));
             };
-            fits(all.len() as u64 + u64::from(plain))?;
-            all.extend(self.unpack(packed, plain.into())?);
+            check_size(all.len() as u64 + u64::from(plain))?;
+            all.extend(self.unpack_bytes(packed, plain.into())?);
         }
         Ok((all, false))
     }
 
-    fn unpack(&self, packed: &[u8], plain: u64) -> Result<Vec<u8>> {
-        fits(plain)?;
+    fn unpack_bytes(&self, packed: &[u8], plain: u64) -> Result<Vec<u8>> {
+        check_size(plain)?;
         let mut all = Vec::new();
         // One byte more than promised would show that the promise is false.
         let mut read = |from: &mut dyn Read| {
@@ -216,11 +226,11 @@ impl<'a> File<'a> {
 }
 
 /// Refuses what is not held in memory.
-fn fits(plain: u64) -> Result<()> {
+fn check_size(plain: u64) -> Result<()> {
     if plain > LARGEST {
         bail!(
             "it is larger than {} unpacked: cut it with `trace-cmd split`",
-            size(LARGEST)
+            format_size(LARGEST)
         );
     }
     Ok(())
@@ -240,7 +250,7 @@ mod tests {
                 bytes: &bytes,
                 compression,
             };
-            file.chunks(0).expect_err("refused").to_string()
+            file.read_chunks(0).expect_err("refused").to_string()
         };
         assert!(chunks(1 << 31).contains("are damaged"));
         assert!(chunks((1 << 31) + 1).contains("larger than 2.0 GiB unpacked: cut it"));
