@@ -75,7 +75,7 @@ struct Lab {
     n: u64,
 }
 
-/// One figure in both.
+/// A figure of the lab and of the twin.
 struct Pair {
     name: String,
     lab: Lab,

@@ -7,8 +7,8 @@ use scenario::model::Scenario;
 /// 103 (medians of fio, on ext4, where no task waits).
 const CALL_NS: u64 = 700;
 const PAGE_NS: u64 = 6_400;
-/// Of a page that is dirty already: 64 KiB take 28 to 41 us then, and 6.5 where they are stored to
-/// through a mapping.
+/// CPU time of a page that is dirty already: 64 KiB take 28 to 41 us then, and 6.5 where they are
+/// stored to through a mapping.
 const REWRITE_NS: u64 = 2_000;
 const STORE_NS: u64 = 400;
 /// 64 KiB that were read ahead take 14.7 us, the call and 16 copies: the rest of what a page costs is
@@ -23,7 +23,7 @@ const WAKE_NS: u64 = 3_700;
 const LOOK_NS: u64 = 400_000;
 /// A page that reclaim looks at takes 2,480 instructions (`crates/weir/tests/guest/scan.sh`).
 const SCAN_NS: u64 = 2_480;
-/// From a job's start to its first write, the same for 1 and 64 threads.
+/// Time from a job's start to its first write, the same for 1 and 64 threads.
 const START_NS: u64 = 280_000_000;
 /// A flusher takes 2.2 us a page (1.9 to 2.4 in eight phases of `ceiling-ratio`).
 const FLUSHER_BANDWIDTH: u64 = 1_860_000_000;

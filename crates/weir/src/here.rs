@@ -69,7 +69,7 @@ pub fn on_host(
     host.run(request, &*progress::show_runs(request))
 }
 
-/// All that this machine cannot honour of `scenario`.
+/// Finds all that this machine cannot honour of `scenario`.
 pub fn find_refusals(scenario: &Scenario) -> Vec<Refusal> {
     let host = Host {
         disks: BTreeMap::new(),

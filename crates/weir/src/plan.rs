@@ -154,10 +154,9 @@ struct Plan {
     commands: Vec<String>,
     report: Report,
     runs: usize,
-    /// For each knob that is set: the next weaker value that was tried, and what was not met with
-    /// it.
+    /// Next weaker value that was tried, for each knob that is set, and what was not met with it.
     weaker: Vec<Option<(u64, Vec<Judged>)>>,
-    /// For each expectation that is not met: the nearest any trial came to it, if one came nearer.
+    /// Nearest that any trial came to each expectation that is not met, if one came nearer.
     nearest: Vec<(Judged, Point)>,
     /// Why no plan is found: what no value moves, and what may do.
     reasons: Vec<String>,
@@ -279,7 +278,7 @@ impl Plan {
         lines.join("\n") + "\n"
     }
 
-    /// By how much it misses what is expected.
+    /// Sum of the parts by which expectations are missed.
     fn total_miss(&self) -> f64 {
         self.report.expects.iter().map(missed_part).sum()
     }
@@ -424,7 +423,7 @@ fn find_reasons(tried: &BTreeMap<Point, Trial<Report>>, knobs: &[Knob], mode: Mo
     lines
 }
 
-/// By which part of what is wanted an expectation is missed: 0 if met, at most 1.
+/// Part of what is wanted by which an expectation is missed: 0 if met, at most 1.
 fn missed_part(judged: &Judged) -> f64 {
     match (judged.verdict, judged.observed, judged.bound) {
         (Verdict::Pass, ..) => 0.0,

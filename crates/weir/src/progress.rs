@@ -75,7 +75,7 @@ struct Spinners {
 }
 
 impl Spinners {
-    /// For `repeat` guests in each of `arms`.
+    /// Shows a line for each of `arms`, with `repeat` guests.
     fn new(arms: &[Arm], repeat: u32) -> Spinners {
         let bars = MultiProgress::new();
         let spinner = |end: End| {

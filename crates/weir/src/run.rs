@@ -205,7 +205,7 @@ pub fn in_lab(
     lab.run(request, &*progress::show_runs(request))
 }
 
-/// With the lines of the scenario at `path` that are to blame.
+/// Adds the lines of the scenario at `path` that are to blame.
 pub fn blame_lines(error: executor::Error, path: &Path) -> anyhow::Error {
     match error {
         executor::Error::Refused(refusals) => match executor::locate_refusals(path, refusals) {

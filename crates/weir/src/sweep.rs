@@ -155,7 +155,7 @@ fn report_of(scenario: &Scenario, settings: &[Setting], seed: u64) -> Result<Rep
     Ok(Report::new(scenario, &Arm::ALL, &runs))
 }
 
-/// Those asked for, or those expectations are about.
+/// The metrics asked for, or those expectations are about.
 fn shown_metrics(asked: &[String], scenario: &Scenario) -> Result<Vec<String>> {
     for name in asked {
         let metric = Name::parse_full_name(name)
@@ -205,7 +205,7 @@ fn sweep_table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) 
     table
 }
 
-/// One combination as JSON.
+/// A combination as JSON.
 fn combination_as_json((settings, report): &(&[Setting], &Report), show: &[String]) -> Value {
     let set: Map<String, Value> = settings
         .iter()

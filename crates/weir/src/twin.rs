@@ -22,7 +22,7 @@ const KERNEL: &str = "twin of 6.12";
 
 /// The twin as a place where scenarios run.
 pub struct Twin {
-    /// Of the random numbers; each repeat takes the next.
+    /// Seed of the random numbers; each repeat takes the next.
     pub seed: u64,
 }
 

@@ -52,7 +52,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     }))
 }
 
-/// One that fails decides, then one that cannot be seen.
+/// Sums up the checks: one that fails decides, then one that cannot be seen.
 pub(crate) fn sum_up(checks: &[Check]) -> CheckVerdict {
     let any = |verdict| checks.iter().any(|c| c.verdict == verdict);
     match (any(CheckVerdict::Fail), any(CheckVerdict::Unknown)) {

@@ -214,7 +214,7 @@ pub(super) enum KernelLog {
     /// A container has no such device, and may have the capability for the system call: the log as
     /// it was.
     Ring(String),
-    /// It cannot be read. Then there is nothing to show: the outcome does not depend on it.
+    /// The log cannot be read. Then there is nothing to show: the outcome does not depend on it.
     Hidden,
 }
 

@@ -42,7 +42,8 @@ struct Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// `None`: that there is none in BTF says nothing, some functions are left out.
+    /// Returns whether the kernel has the function; `None` if that is not known: that there is none
+    /// in BTF says nothing, some functions are left out.
     fn has_function(&self, function: &str) -> Option<bool> {
         let in_btf = self
             .btf

@@ -27,11 +27,11 @@ pub(crate) enum CheckVerdict {
     Ok,
     /// The kernel does not meet it.
     Fail,
-    /// It cannot be seen whether the kernel meets it.
+    /// The kernel does not show whether it meets it.
     Unknown,
 }
 
-/// One requirement and whether it is met.
+/// A requirement, and the verdict on it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Check {
     /// Name, in a word or two.

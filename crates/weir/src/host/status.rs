@@ -46,7 +46,7 @@ struct ModuleStatus {
 struct CgroupKnobs {
     /// Path below /sys/fs/cgroup.
     path: String,
-    /// All knobs, as they read.
+    /// Texts of all knobs, as they read.
     knobs: BTreeMap<&'static str, String>,
     /// Keys of `memory.dirty_stat`.
     stat: BTreeMap<String, String>,

@@ -15,7 +15,7 @@ pub struct System {
     root: PathBuf,
     /// Release of the running kernel (`uname -r`).
     pub release: String,
-    /// Its architecture (`uname -m`).
+    /// Architecture (`uname -m`).
     pub machine: String,
     /// `true` if the asker is root.
     pub is_root: bool,
@@ -27,7 +27,7 @@ pub enum Content {
     Text(String),
     /// There is no such file.
     Missing,
-    /// It may be there, but cannot be read: why.
+    /// The file may be there, but cannot be read: why.
     Hidden(Errno),
 }
 

@@ -90,7 +90,7 @@ impl KernelVerdict {
         self.verdict == "refused"
     }
 
-    /// For people: release, suites, verdict and what is in the way.
+    /// A line for people: release, suites, verdict and what is in the way.
     pub fn to_text(&self) -> String {
         let line = format!("{}  ({})  {}", self.release, self.suites, self.verdict);
         match self.why.is_empty() {
@@ -155,7 +155,7 @@ impl VerdictRecord {
         output::write_file(&self.path, self.to_text().as_bytes())
     }
 
-    /// Its lines, in the order of their series.
+    /// The lines, in the order of their series.
     pub fn sorted_rows(&self) -> impl Iterator<Item = &KernelVerdict> {
         let mut rows: Vec<&KernelVerdict> = self.rows.values().collect();
         rows.sort_by_key(|row| {

@@ -15,7 +15,8 @@ pub const DRAIN: &str = "drain_seconds";
 pub const LIMIT: &str = "vm.dirty_bytes";
 /// The part of each memory limit that the first tier gives, in percent.
 pub const TIER_RATIO: &str = "tier_ratio";
-/// Of windows where no range is given: a queue of 32 requests is not much more on a fast disk.
+/// The widest window where no range is given: a queue of 32 requests is not much more on a fast
+/// disk.
 const WINDOW_WIDEST: u64 = 32 << 20;
 /// A ceiling of what a disk writes in this part of a second is the tightest that is tried: a writer
 /// that may hold less waits for single requests.
@@ -30,30 +31,30 @@ const PARAMETERS: &str = "/sys/module/weir/parameters";
 /// Kind of value that a knob holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KnobKind {
-    /// One of a cgroup's files about dirty pages.
+    /// A file of a cgroup about dirty pages.
     File(File),
     /// Seconds of drain, the host's.
     Seconds {
-        /// They lower the limit, so that fewer are stronger.
+        /// `true` if seconds lower the limit, so that fewer are stronger.
         tighten: bool,
     },
     /// The host's `tier_ratio`, or a cgroup's own.
     Tier {
-        /// Its value without a plan, in percent: the first tier's part of all memory.
+        /// The value without a plan, in percent: the first tier's part of all memory.
         is: u64,
         /// The value that the file or parameter holds then.
         unset: u64,
     },
     /// `memory.high` or `memory.max`, which stock kernels have.
     Memory {
-        /// Its value without a plan, in bytes.
+        /// The value without a plan, in bytes.
         is: u64,
     },
     /// The host's limit, to be raised or lowered from what it is.
     Limit {
-        /// Its value without a plan, in bytes.
+        /// The value without a plan, in bytes.
         is: u64,
-        /// It is searched upwards.
+        /// `true` if it is searched upwards.
         raise: bool,
     },
 }
@@ -74,7 +75,7 @@ struct Extent {
 /// A file, and what may be written into it.
 #[derive(Clone, Debug)]
 pub struct Knob {
-    /// `None` for the host's.
+    /// The cgroup's path; `None` for the host's.
     cgroup: Option<String>,
     file: String,
     kind: KnobKind,
@@ -85,8 +86,9 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// Of `victim/memory.dirty_min`, `batch/memory.dirty_bytes=64M..1M` or `drain_seconds`; `limit`
-    /// is the host's, in bytes. With `stock`, what there is without the module.
+    /// Parses a knob such as `victim/memory.dirty_min`, `batch/memory.dirty_bytes=64M..1M` or
+    /// `drain_seconds`; `limit` is the host's, in bytes. With `stock`, what there is without the
+    /// module.
     pub fn parse(text: &str, scenario: &Scenario, limit: u64, stock: bool) -> Result<Knob> {
         let (name, range) = match text.split_once('=') {
             Some((name, range)) => (name, Some(range)),

@@ -27,7 +27,7 @@
 use anyhow::Result;
 use std::collections::BTreeMap;
 
-/// For each knob, how far up its scale.
+/// A step on each knob's scale.
 pub type Point = Vec<u64>;
 
 /// The values of a knob.
@@ -39,7 +39,7 @@ pub struct Scale {
     pub weakest: u64,
     /// The strongest; may be less than the weakest.
     pub strongest: u64,
-    /// From one step to the next.
+    /// Difference from one step to the next.
     pub unit: u64,
 }
 
@@ -103,10 +103,10 @@ impl Scale {
     }
 }
 
-/// One point, tried.
+/// A point that was tried.
 #[derive(Clone, Debug)]
 pub struct Trial<T> {
-    /// By how much it misses; 0 if by nothing.
+    /// Amount by which it misses; 0 if by nothing.
     pub miss: f64,
     /// Whatever else there is to say.
     pub what: T,
@@ -305,8 +305,8 @@ impl<'a, T> KnobSearch<'a, T> {
         Ok(at)
     }
 
-    /// Of the points that differ from `point` in a weaker `knob` alone, the strongest that was
-    /// tried.
+    /// The strongest point that was tried of those that differ from `point` in a weaker `knob`
+    /// alone.
     pub fn next_weaker(&self, point: &Point, knob: usize) -> Option<(u64, &Trial<T>)> {
         (0..point[knob])
             .rev()

@@ -16,14 +16,14 @@ use std::fmt::Write;
 
 /// Age of the kernel's counts while the agent reads them.
 const COUNTS_NS: u64 = 20_000_000;
-/// More than any disk does: scenarios take no larger sizes.
+/// Bandwidth that no disk has: scenarios take no larger sizes.
 const WBPS_MAX: u64 = 1 << 50;
 /// A figure that the module changes by less than this part is none that it gains by.
 const GAIN: f64 = 0.1;
 
-/// One figure on stock, in stock mode, and with the module.
+/// A figure on stock, in stock mode, and with the module.
 pub struct KeptGain {
-    /// Its full name, in arm weir.
+    /// The figure's full name, in arm weir.
     metric: String,
     stock: f64,
     without: f64,

@@ -13,13 +13,13 @@ use scenario::metric::Unit;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// One figure over all settings.
+/// A figure over all settings.
 pub struct Panel {
-    /// Its full name.
+    /// The figure's full name.
     pub name: String,
     /// The figure's unit.
     pub unit: Unit,
-    /// By combination, if it was measured.
+    /// Values by combination, if it was measured.
     pub points: Vec<(Vec<Setting>, Option<f64>)>,
 }
 

@@ -8,7 +8,7 @@ use toml::Value;
 /// A key and what it is set to.
 pub type Setting = (String, String);
 
-/// All combinations of the values, the last key's changing fastest.
+/// Combines the values in all ways, the last key's changing fastest.
 pub fn all_combinations(sets: &[String]) -> Result<Vec<Vec<Setting>>> {
     let mut all = vec![Vec::new()];
     for set in sets {

@@ -256,7 +256,7 @@ pub fn lost_to(row: &CgroupRow) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Of one task's time; more than 100 if several tasks waited.
+/// Percent of one task's time; more than 100 if several tasks waited.
 fn format_percent(part: Option<f64>) -> String {
     match part.map(|part| part * 100.0) {
         None => "-".into(),

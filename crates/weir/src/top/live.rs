@@ -88,7 +88,7 @@ pub fn draw_screen(
     page
 }
 
-/// So that what is in reverse video is so up to the edge.
+/// Fills a line with spaces, so that what is in reverse video is so up to the edge.
 fn fill_width(line: String, width: u16) -> String {
     let width = usize::from(width);
     format!("{line:<width$}")

@@ -5,7 +5,8 @@
 pub struct Spec {
     /// Title of the column.
     pub title: &'static str,
-    /// With numbers: to the right, and as wide as this. With names: at least this.
+    /// Width in characters. With numbers: to the right, and as wide as this. With names: at least
+    /// this.
     pub width: usize,
     /// Names get what numbers leave, and lose their beginning or their end if that is too little.
     pub kind: CellKind,

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const KEYS: &str =
     "q quit  <> sort  r reverse  / filter  a all  d devices  +- pace  h hold  ? help";
 
-/// All of them, for the page of help.
+/// Keys and their meanings, for the page of help.
 pub const HELP: [(&str, &str); 11] = [
     ("q  Ctrl-C", "quit"),
     ("<  >  left  right", "sort by the column before, after"),
@@ -69,7 +69,7 @@ pub enum Action {
 const PACES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
 
 impl View {
-    /// As asked for on the command line.
+    /// A view as asked for on the command line.
     pub fn new(every: Duration, sort: Column, filter: String, all: bool) -> View {
         View {
             every,
@@ -159,7 +159,7 @@ impl View {
         }
     }
 
-    /// One thing at a time.
+    /// Leaves one thing at a time: the page of help, the mark, the filter.
     fn leave_one(&mut self) {
         if self.help {
             self.help = false;
