@@ -68,7 +68,7 @@ impl DiskCounters {
             u128::from(waited) * u128::from(written) / (u128::from(writes) * u128::from(ms));
         let in_flight = u64::try_from(sectors).unwrap_or(u64::MAX) / PAGE_SECTORS;
         DiskLoad {
-            in_flight: arith::saturate(in_flight),
+            in_flight: arith::saturate_pages(in_flight),
             rate: (written + read) / PAGE_SECTORS * 1_000 / ms,
         }
     }

@@ -158,7 +158,7 @@ impl DrainRates {
 
 impl KnownRate {
     fn follow_ceiling(&mut self, held: DirtyPages, beat: Beat) {
-        self.drain.step(&Beat {
+        self.drain.take_beat(&Beat {
             seconds: self.time,
             // What holds otherwise does so beside: of two limits the kernel takes the lower one.
             thresh: PAGES_MAX,
@@ -177,7 +177,7 @@ impl KnownRate {
 
     fn follow_window(&mut self, held: DirtyPages, beat: Beat) {
         let has_more = held.dirty > self.pages && self.pages > 0;
-        self.drain.step(&Beat {
+        self.drain.take_beat(&Beat {
             // Only the rate is wanted: no limit is, and one page in writeback is work.
             thresh: 1,
             writeback: if has_more { held.writeback } else { 0 },
@@ -185,7 +185,7 @@ impl KnownRate {
         });
         let pages = match self.drain.seen_ms {
             0..TRUSTED_MS => FIRST_WINDOW,
-            _ => arith::saturate(self.drain.rate).saturating_mul(self.time) / 1_000,
+            _ => arith::saturate_pages(self.drain.rate).saturating_mul(self.time) / 1_000,
         };
         let pages = pages.clamp(WINDOW_MIN / PAGE, PAGES_MAX);
         if self.pages == 0 || pages.abs_diff(self.pages) > self.pages / CHANGE {

@@ -110,7 +110,7 @@ impl Knob {
     /// # Errors
     /// The module would refuse the text there.
     pub fn parse_on(self, pages: PageSize, text: &str) -> Result<u64, Refused> {
-        let number = parse::knob(self as u32, text.as_bytes(), pages.bytes());
+        let number = parse::parse_knob(self as u32, text.as_bytes(), pages.bytes());
         number.map_err(|why| Refused {
             knob: self,
             text: text.into(),
@@ -227,7 +227,7 @@ pub fn stat(text: &str) -> impl Iterator<Item = (&str, u64)> {
 /// The names that `memory.dirty_stat` and the event `weir:dirty_pause` have for those whose limit
 /// put a task to sleep, by number.
 pub fn deciders() -> impl Iterator<Item = &'static str> {
-    (0..).map_while(names::decider)
+    (0..).map_while(names::decider_name)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! The order of amendments in one pass over the limits of both domains. See `policy/amend.c`.
 
 use crate::ceiling::Limits;
-use crate::drain::Host;
+use crate::drain::DrainHost;
 use crate::floor::FloorPass;
 use crate::pass::{Facts, Pass};
 
@@ -12,13 +12,13 @@ mod c {
         pub fn weir_amend_global(
             limits: *mut Limits,
             kind: Pass,
-            host: *const Host,
+            host: *const DrainHost,
             below: Option<&FloorPass>,
         ) -> i32;
         pub fn weir_amend_memcg(
             limits: *mut Limits,
             facts: *const Facts,
-            host: *const Host,
+            host: *const DrainHost,
             avail: u64,
             released: i32,
         ) -> i32;
@@ -27,15 +27,26 @@ mod c {
 
 /// Amends the limits of the host's domain; `below` is what a writer's pass finds of the floors on
 /// its path. Returns whether the writer is let go: then its cgroup's domain is to follow.
-pub fn global(limits: &mut Limits, kind: Pass, host: &Host, below: Option<&FloorPass>) -> bool {
+pub fn amend_global(
+    limits: &mut Limits,
+    kind: Pass,
+    host: &DrainHost,
+    below: Option<&FloorPass>,
+) -> bool {
     // SAFETY: the pointers are valid for the call, `limits` exclusively; `None` is null.
     unsafe { c::weir_amend_global(limits, kind, host, below) != 0 }
 }
 
 /// Amends the limits of a cgroup's domain with `avail` dirtyable memory; `released` is what
-/// [`global`] returned in the same pass. Returns whether the ceilings on the path come next, each
-/// by [`Limits::amend`].
-pub fn memcg(limits: &mut Limits, facts: &Facts, host: &Host, avail: u64, released: bool) -> bool {
+/// [`amend_global`] returned in the same pass. Returns whether the ceilings on the path come next, each
+/// by [`Limits::amend_by_ceiling`].
+pub fn amend_memcg(
+    limits: &mut Limits,
+    facts: &Facts,
+    host: &DrainHost,
+    avail: u64,
+    released: bool,
+) -> bool {
     // SAFETY: the pointers are valid for the call, `limits` exclusively.
     unsafe { c::weir_amend_memcg(limits, facts, host, avail, released.into()) != 0 }
 }
@@ -54,7 +65,7 @@ mod tests {
         dirty: 6_000,
         dom_limit: 8_192,
     };
-    const HOST: Host = Host {
+    const HOST: DrainHost = DrainHost {
         limit: 16_384,
         stock: 8_192,
         unused: 2_000,
@@ -85,10 +96,10 @@ mod tests {
     }
 
     /// `host` after a pass over its domain has amended `stock`.
-    fn seen(stock: Limits, host: Host) -> Host {
+    fn seen(stock: Limits, host: DrainHost) -> DrainHost {
         let mut limits = stock;
-        global(&mut limits, Pass::Writer, &host, None);
-        Host {
+        amend_global(&mut limits, Pass::Writer, &host, None);
+        DrainHost {
             thresh: limits.thresh,
             ..host
         }
@@ -98,20 +109,20 @@ mod tests {
     #[test]
     fn worked_example() {
         let mut host = STOCK;
-        assert!(!global(&mut host, Pass::Writer, &HOST, None));
+        assert!(!amend_global(&mut host, Pass::Writer, &HOST, None));
         assert_eq!((host.thresh, host.bg_thresh), (14_384, 3_596));
 
         let after = seen(STOCK, HOST);
         let mut cgroup = STOCK;
-        assert!(memcg(&mut cgroup, &WRITER, &after, 65_536, false));
+        assert!(amend_memcg(&mut cgroup, &WRITER, &after, 65_536, false));
         assert_eq!(cgroup.thresh, 16_384, "the reservation is put back");
-        cgroup.amend(8_192, &Counts::default(), Pass::Writer);
+        cgroup.amend_by_ceiling(8_192, &Counts::default(), Pass::Writer);
         assert_eq!(cgroup.thresh, 6_144);
 
         let (mut host, mut cgroup) = (STOCK, STOCK);
-        let released = global(&mut host, Pass::Writer, &HOST, Some(&below()));
+        let released = amend_global(&mut host, Pass::Writer, &HOST, Some(&below()));
         assert!(released && host.dirty == 0 && host.thresh == 14_384);
-        assert!(!memcg(&mut cgroup, &WRITER, &after, 65_536, released));
+        assert!(!amend_memcg(&mut cgroup, &WRITER, &after, 65_536, released));
         assert_eq!((cgroup.dirty, cgroup.thresh), (0, 16_384));
     }
 
@@ -127,21 +138,26 @@ mod tests {
             (Pass::Flusher, Some(&below())),
         ] {
             let mut limits = STOCK;
-            assert!(!global(&mut limits, kind, &HOST, floor));
+            assert!(!amend_global(&mut limits, kind, &HOST, floor));
             assert_eq!(limits.dirty, STOCK.dirty);
         }
     }
 
     #[test]
     fn a_release_leaves_the_smoothed_limit_where_what_is_dirty_puts_it() {
-        let host = Host {
+        let host = DrainHost {
             limit: 0,
             unused: 6_000,
             ..HOST
         };
         let (mut kept, mut released) = (STOCK, STOCK);
-        assert!(!global(&mut kept, Pass::Writer, &host, None));
-        assert!(global(&mut released, Pass::Writer, &host, Some(&below())));
+        assert!(!amend_global(&mut kept, Pass::Writer, &host, None));
+        assert!(amend_global(
+            &mut released,
+            Pass::Writer,
+            &host,
+            Some(&below())
+        ));
         assert_eq!(kept.dom_limit, 6_000 + 6_000 / 256 + 1);
         assert_eq!(released, Limits { dirty: 0, ..kept });
     }
@@ -149,13 +165,18 @@ mod tests {
     #[test]
     fn readers_see_stock_in_both_domains() {
         let mut limits = STOCK;
-        assert!(!global(&mut limits, Pass::Reader, &HOST, Some(&below())));
+        assert!(!amend_global(
+            &mut limits,
+            Pass::Reader,
+            &HOST,
+            Some(&below())
+        ));
         let reader = Facts {
             gdtc_has_wb: 0,
             ..WRITER
         };
         let after = seen(STOCK, HOST);
-        assert!(!memcg(&mut limits, &reader, &after, 65_536, true));
+        assert!(!amend_memcg(&mut limits, &reader, &after, 65_536, true));
         assert_eq!(limits, STOCK);
     }
 
@@ -166,7 +187,7 @@ mod tests {
             ..WRITER
         };
         let mut limits = STOCK;
-        assert!(!memcg(
+        assert!(!amend_memcg(
             &mut limits,
             &strict,
             &seen(STOCK, HOST),
@@ -185,9 +206,9 @@ mod tests {
         ) {
             let stock = Limits { thresh, bg_thresh: thresh * bg_percent / 100, dirty,
                                  dom_limit: thresh };
-            let host = Host { limit, stock: thresh, unused, ..Host::default() };
-            let drained = seen(stock, Host { unused: 0, ..host }).thresh;
-            let most = arith::share(drained, FLOORS_PERCENT_OF_LIMIT, 100);
+            let host = DrainHost { limit, stock: thresh, unused, ..DrainHost::default() };
+            let drained = seen(stock, DrainHost { unused: 0, ..host }).thresh;
+            let most = arith::share_of(drained, FLOORS_PERCENT_OF_LIMIT, 100);
             prop_assert_eq!(seen(stock, host).thresh, drained - unused.min(most));
         }
 
@@ -199,9 +220,9 @@ mod tests {
         ) {
             let stock = Limits { thresh, bg_thresh: thresh / 2, dirty: 0, dom_limit: thresh };
             let cgroup = |unused| {
-                let host = Host { limit, stock: thresh, unused, thresh: 0, avail: host_avail };
+                let host = DrainHost { limit, stock: thresh, unused, thresh: 0, avail: host_avail };
                 let mut limits = Limits { thresh: thresh / 2, bg_thresh: thresh / 4, ..stock };
-                memcg(&mut limits, &WRITER, &seen(stock, host), avail, false);
+                amend_memcg(&mut limits, &WRITER, &seen(stock, host), avail, false);
                 limits
             };
             prop_assert_eq!(cgroup(unused), cgroup(0));

@@ -13,7 +13,7 @@ mod c {
 }
 
 /// `pages`, at most [`crate::PAGES_MAX`].
-pub fn saturate(pages: u64) -> u64 {
+pub fn saturate_pages(pages: u64) -> u64 {
     c::weir_saturate(pages)
 }
 
@@ -29,18 +29,18 @@ pub fn bytes_to_pages(bytes: u64) -> u64 {
 
 /// `pages * num / den` for `num <= den`, rounded down; `pages` if `num >= den`. Exact for a `den`
 /// of 32 bits, else never too large.
-pub fn share(pages: u64, num: u64, den: u64) -> u64 {
+pub fn share_of(pages: u64, num: u64, den: u64) -> u64 {
     c::weir_share(pages, num, den)
 }
 
 /// The level below which no task in a domain with these limits is throttled.
-pub fn freerun(thresh: u64, bg_thresh: u64) -> u64 {
+pub fn freerun_level(thresh: u64, bg_thresh: u64) -> u64 {
     c::weir_freerun_level(thresh, bg_thresh)
 }
 
 /// The level that the throttle aims at in a domain with this freerun level and hard limit.
-pub fn setpoint(freerun: u64, limit: u64) -> u64 {
-    c::weir_setpoint_level(freerun, limit)
+pub fn setpoint_level(freerun: u64, limit: u64) -> u64 {
+    c::weir_setpoint_level(freerun_level, limit)
 }
 
 #[cfg(test)]
@@ -50,17 +50,21 @@ mod tests {
 
     #[test]
     fn edges() {
-        assert_eq!(saturate(PAGES_MAX + 1), PAGES_MAX);
+        assert_eq!(saturate_pages(PAGES_MAX + 1), PAGES_MAX);
         assert_eq!(add(UNLIMITED, 1), UNLIMITED);
         assert_eq!(add(UNLIMITED, UNLIMITED), UNLIMITED);
         assert_eq!(bytes_to_pages(4095), 0);
         assert_eq!(bytes_to_pages(4096), 1);
-        assert_eq!(share(10, 1, 3), 3);
-        assert_eq!(share(PAGES_MAX, PAGES_MAX - 1, PAGES_MAX), PAGES_MAX - 1);
-        assert_eq!(share(10, 0, 0), 10, "a share of nothing takes nothing away");
-        assert_eq!(share(100, 1 << 40, 1 << 41), 50);
-        assert_eq!(freerun(1, 0), 0);
-        assert_eq!(freerun(UNLIMITED, UNLIMITED), PAGES_MAX);
-        assert_eq!(setpoint(6_144, 8_192), 7_168);
+        assert_eq!(share_of(10, 1, 3), 3);
+        assert_eq!(share_of(PAGES_MAX, PAGES_MAX - 1, PAGES_MAX), PAGES_MAX - 1);
+        assert_eq!(
+            share_of(10, 0, 0),
+            10,
+            "a share of nothing takes nothing away"
+        );
+        assert_eq!(share_of(100, 1 << 40, 1 << 41), 50);
+        assert_eq!(freerun_level(1, 0), 0);
+        assert_eq!(freerun_level(UNLIMITED, UNLIMITED), PAGES_MAX);
+        assert_eq!(setpoint_level(6_144, 8_192), 7_168);
     }
 }

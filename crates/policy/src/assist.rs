@@ -46,7 +46,7 @@ pub struct Look {
 
 impl Assist {
     /// Takes in a look; [`Assist::threads`] is what is wanted from now on.
-    pub fn step(&mut self, look: &Look) {
+    pub fn take_look(&mut self, look: &Look) {
         // SAFETY: both pointers are valid for the call.
         unsafe { c::weir_assist_step(self, look) }
     }
@@ -70,7 +70,7 @@ mod tests {
         let mut second = |_| {
             let submitters = (assist.threads + 1) as f64;
             let ran = (disk / submitters).min(1.0) * 1_000.0;
-            assist.step(&Look {
+            assist.take_look(&Look {
                 flusher_ran: ran as u64,
                 flusher_waited: 1_000 - ran as u64,
                 ran: ran as u64,
@@ -109,7 +109,7 @@ mod tests {
             ..SECOND
         };
         for _ in 0..4 {
-            assist.step(&waits);
+            assist.take_look(&waits);
         }
         assert_eq!((assist.threads, assist.rest_ms), (0, 20_000));
         assert_eq!(seconds(&mut assist, 9.0, 25)[18..20], [0, 1], "rested");
@@ -125,7 +125,7 @@ mod tests {
             ..SECOND
         };
         for _ in 0..4 {
-            assist.step(&nothing);
+            assist.take_look(&nothing);
         }
         assert_eq!((assist.threads, assist.rest_ms), (0, 0));
     }
@@ -135,7 +135,7 @@ mod tests {
         let mut assist = Assist::default();
         seconds(&mut assist, 9.0, 20);
         assert_eq!(assist.threads, 4);
-        assist.step(&Look { most: 1, ..SECOND });
+        assist.take_look(&Look { most: 1, ..SECOND });
         assert_eq!(assist.threads, 1);
     }
 
@@ -148,7 +148,7 @@ mod tests {
                 rested_ms: state[4],
             };
             let before = assist.threads.min(of[4]);
-            assist.step(&Look {
+            assist.take_look(&Look {
                 elapsed_ms: of[0], flusher_ran: of[1], flusher_waited: of[2], ran: of[3], most: of[4],
             });
             prop_assert!(assist.threads <= of[4]);

@@ -86,7 +86,7 @@ impl Level {
     }
 
     /// Time has gone by with `bound`, in bytes per second.
-    pub fn advance(&mut self, bound: u64, now_ns: u64) {
+    pub fn advance_to(&mut self, bound: u64, now_ns: u64) {
         // SAFETY: the pointer is valid for the call, exclusively.
         unsafe { c::weir_bandwidth_advance(self, bound, now_ns) }
     }
@@ -113,7 +113,7 @@ impl Line<'_> {
     }
 
     /// Charges the pages of `hold` to this level, the caller's `number`.
-    pub fn charge(&mut self, now_ns: u64, number: u64, hold: &mut Hold) {
+    pub fn charge_pages(&mut self, now_ns: u64, number: u64, hold: &mut Hold) {
         let (level, part) = (&mut *self.level, &mut *self.part);
         // SAFETY: the pointers are valid for the call, exclusively.
         unsafe {
@@ -124,7 +124,7 @@ impl Line<'_> {
 
 impl Hold {
     /// A pass that reports `pages`.
-    pub fn of(pages: u64) -> Hold {
+    pub fn for_pages(pages: u64) -> Hold {
         Hold {
             pages,
             ..Hold::default()
@@ -132,13 +132,13 @@ impl Hold {
     }
 
     /// `true` if it is to be waited for, `false` if it is left to add up.
-    pub fn holds(&self) -> bool {
+    pub fn must_wait(&self) -> bool {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_bandwidth_holds(self) != 0 }
     }
 
     /// Pages the task may dirty before it is looked at again.
-    pub fn poll(&self, stock_poll: u64) -> u64 {
+    pub fn poll_pages(&self, stock_poll: u64) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_bandwidth_poll(self, stock_poll) }
     }
@@ -168,7 +168,7 @@ mod tests {
             parts,
             bound,
         }
-        .charge(now_ns, number, hold);
+        .charge_pages(now_ns, number, hold);
     }
 
     fn due_ms(level: &mut Level, bound: u64, now_ns: u64, hold: &Hold) -> u64 {
@@ -187,25 +187,25 @@ mod tests {
     #[test]
     fn worked_example() {
         let (mut level, mut parent) = (started(), started());
-        let mut first = Hold::of(32);
+        let mut first = Hold::for_pages(32);
         charge(&mut level, MIB, START, 1, &mut first);
         charge(&mut parent, 2 * MIB, START, 2, &mut first);
         assert_eq!(
-            (first.due_ms, first.number, first.poll(1_000)),
+            (first.due_ms, first.number, first.poll_pages(1_000)),
             (125, 1, 25)
         );
         let woken = START + 125 * MS;
         assert_eq!(due_ms(&mut level, MIB, woken, &first), 0);
 
-        let mut second = Hold::of(25);
+        let mut second = Hold::for_pages(25);
         charge(&mut level, MIB, woken, 1, &mut second);
         assert_eq!(second.due_ms, 98);
-        let mut joined = Hold::of(32);
+        let mut joined = Hold::for_pages(32);
         charge(&mut level, MIB, woken, 1, &mut joined);
-        assert_eq!((joined.due_ms, joined.poll(1_000)), (223, 13));
+        assert_eq!((joined.due_ms, joined.poll_pages(1_000)), (223, 13));
 
         let later = woken + 48 * MS;
-        level.advance(MIB, later);
+        level.advance_to(MIB, later);
         assert_eq!(due_ms(&mut level, 10 * MIB, later, &second), 5);
     }
 
@@ -213,17 +213,17 @@ mod tests {
     fn nobody_saves_up_and_nobody_owes_for_hours() {
         let mut level = started();
         let much = START + 3_600_000 * MS;
-        let mut hold = Hold::of(256);
+        let mut hold = Hold::for_pages(256);
         charge(&mut level, MIB, much, 1, &mut hold);
         assert_eq!(hold.due_ms, 901, "100 ms were saved in an hour");
-        let mut hold = Hold::of(1 << 30);
+        let mut hold = Hold::for_pages(1 << 30);
         charge(&mut level, MIB, much, 1, &mut hold);
         assert_eq!(hold.due_ms, OWED_MOST_MS);
-        let mut hold = Hold::of(0);
+        let mut hold = Hold::for_pages(0);
         charge(&mut level, 64 << 10, much, 1, &mut hold);
         assert_eq!(hold.due_ms, OWED_MOST_MS, "nor after the bound is lowered");
-        level.advance(64 << 10, much + OWED_MOST_MS * MS);
-        let mut hold = Hold::of(1);
+        level.advance_to(64 << 10, much + OWED_MOST_MS * MS);
+        let mut hold = Hold::for_pages(1);
         charge(&mut level, 64 << 10, much + OWED_MOST_MS * MS, 1, &mut hold);
         assert_eq!(hold.due_ms, 63);
     }
@@ -232,14 +232,14 @@ mod tests {
     fn a_siblings_debt_is_not_waited_for() {
         let (mut level, mut debtor, mut sibling) = (started(), started(), started());
         let mut charge = |part: &mut Level, now_ns, pages| {
-            let mut hold = Hold::of(pages);
+            let mut hold = Hold::for_pages(pages);
             Line {
                 level: &mut level,
                 part,
                 parts: 2,
                 bound: 2 * MIB,
             }
-            .charge(now_ns, 1, &mut hold);
+            .charge_pages(now_ns, 1, &mut hold);
             hold.due_ms
         };
         // As killed writers leave it, or a call of 1 GiB: the line is full.
@@ -256,26 +256,30 @@ mod tests {
     fn looks_every_nanosecond_lose_nothing() {
         let (mut seldom, mut often) = (started(), started());
         for level in [&mut seldom, &mut often] {
-            charge(level, 100_001, START, 1, &mut Hold::of(1_000));
+            charge(level, 100_001, START, 1, &mut Hold::for_pages(1_000));
         }
         for ns in 0..5_000_000 {
-            often.advance(100_001, START + ns);
+            often.advance_to(100_001, START + ns);
         }
-        seldom.advance(100_001, START + 4_999_999);
+        seldom.advance_to(100_001, START + 4_999_999);
         assert_eq!(seldom, often);
-        seldom.advance(100_001, START);
+        seldom.advance_to(100_001, START);
         assert_eq!(seldom, often, "a late look finds nothing new");
     }
 
     #[test]
     fn short_waits_add_up() {
         let mut level = started();
-        let mut hold = Hold::of(2);
+        let mut hold = Hold::for_pages(2);
         charge(&mut level, MIB, START, 1, &mut hold);
-        assert!(!hold.holds(), "{hold:?}");
-        let mut hold = Hold::of(1);
+        assert!(!hold.must_wait(), "{hold:?}");
+        let mut hold = Hold::for_pages(1);
         charge(&mut level, MIB, START, 1, &mut hold);
-        assert!(hold.holds(), "{hold:?}");
-        assert_eq!(Hold::of(7).poll(99), 99, "no level, no shorter look");
+        assert!(hold.must_wait(), "{hold:?}");
+        assert_eq!(
+            Hold::for_pages(7).poll_pages(99),
+            99,
+            "no level, no shorter look"
+        );
     }
 }

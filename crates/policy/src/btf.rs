@@ -65,7 +65,7 @@ impl Btf {
     }
 
     /// Number of types that it describes.
-    pub fn types(&self) -> u32 {
+    pub fn type_count(&self) -> u32 {
         self.reader.type_count
     }
 

@@ -47,7 +47,7 @@ pub struct Ceiling {
 impl Ceiling {
     /// The stricter of the two in pages, [`crate::UNLIMITED`] if neither is set. `avail` is the
     /// cgroup's dirtyable memory, which the ratio is of.
-    pub fn pages(&self, avail: u64) -> u64 {
+    pub fn limit_pages(&self, avail: u64) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_ceiling_pages(self, avail) }
     }
@@ -55,8 +55,8 @@ impl Ceiling {
 
 /// The smaller of `headroom`, which the cgroups below have, and what a cgroup with `limit` and
 /// `used` pages has left.
-pub fn headroom(headroom: u64, limit: u64, used: u64) -> u64 {
-    c::weir_memory_headroom(headroom, limit, used)
+pub fn memory_headroom(headroom: u64, limit: u64, used: u64) -> u64 {
+    c::weir_memory_headroom(memory_headroom, writer_limit, used)
 }
 
 /// The memory that a ratio is a share of, in pages.
@@ -78,7 +78,7 @@ pub struct Memory {
 
 impl Memory {
     /// The cgroup's dirtyable memory.
-    pub fn avail(&self) -> u64 {
+    pub fn dirtyable_pages(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_ceiling_avail(self) }
     }
@@ -102,13 +102,13 @@ pub struct Limits {
 impl Limits {
     /// Holds the limits to one ceiling on the cgroup's path, whose pages are `counts`. Returns
     /// whether this ceiling is what the position is judged by now. Changes nothing for a reader.
-    pub fn amend(&mut self, ceiling: u64, counts: &Counts, kind: Pass) -> bool {
+    pub fn amend_by_ceiling(&mut self, ceiling: u64, counts: &Counts, kind: Pass) -> bool {
         // SAFETY: the pointers are valid for the call, `self` exclusively.
         unsafe { c::weir_ceiling_amend(self, ceiling, counts, kind) != 0 }
     }
 
     /// `true` if a writer is above the domain's freerun level.
-    pub fn brake(&self) -> bool {
+    pub fn is_braking(&self) -> bool {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_limits_brake(self) != 0 }
     }
@@ -126,26 +126,26 @@ pub struct Counts {
 }
 
 /// The freerun level that `ceiling` makes, where the kernel's own limits are `stock`.
-pub fn freerun(ceiling: u64, stock: &Limits) -> u64 {
+pub fn freerun_level(ceiling: u64, stock: &Limits) -> u64 {
     // SAFETY: the pointer is valid for the call.
     unsafe { c::weir_ceiling_freerun(ceiling, stock) }
 }
 
 /// Pages a task under a ceiling, which makes the level `freerun`, may dirty before its next look;
 /// at least 1. `stock_poll` is what Linux would allow.
-pub fn poll(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) -> u64 {
+pub fn poll_pages(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) -> u64 {
     // SAFETY: the pointer is valid for the call.
-    unsafe { c::weir_ceiling_poll(ceiling, freerun, counts, stock_poll) }
+    unsafe { c::weir_ceiling_poll(ceiling, freerun_level, counts, stock_poll) }
 }
 
 /// The part of `ceiling` that writers may fill, in pages; at least two.
-pub fn limit(ceiling: u64) -> u64 {
+pub fn writer_limit(ceiling: u64) -> u64 {
     // SAFETY: no pointers.
     unsafe { c::weir_ceiling_limit(ceiling) }
 }
 
 /// Pages that a subtree with `counts` has to `ceiling`; 0 if that is full.
-pub fn left(ceiling: u64, counts: &Counts) -> u64 {
+pub fn pages_left(ceiling: u64, counts: &Counts) -> u64 {
     // SAFETY: the pointer is valid for the call.
     unsafe { c::weir_ceiling_left(ceiling, counts) }
 }
@@ -187,11 +187,11 @@ mod tests {
             bytes: 64 << 20,
             ratio_percent: 0,
         }
-        .pages(1_000_000);
+        .limit_pages(1_000_000);
         assert_eq!(pages, 16_384);
 
         let mut writer = STOCK;
-        assert!(writer.amend(pages, &COUNTS, Pass::Writer));
+        assert!(writer.amend_by_ceiling(pages, &COUNTS, Pass::Writer));
         let amended = Limits {
             thresh: 12_288,
             bg_thresh: 6_144,
@@ -199,18 +199,18 @@ mod tests {
             dom_limit: 12_288,
         };
         assert_eq!(writer, amended);
-        assert_eq!(arith::freerun(writer.thresh, writer.bg_thresh), 9_216);
-        assert!(!writer.brake());
-        assert_eq!(freerun(pages, &STOCK), 9_216);
+        assert_eq!(arith::freerun_level(writer.thresh, writer.bg_thresh), 9_216);
+        assert!(!writer.is_braking());
+        assert_eq!(freerun_level(pages, &STOCK), 9_216);
         assert!(
-            writer.amend(32_768, &counts(23_000), Pass::Writer),
+            writer.amend_by_ceiling(32_768, &counts(23_000), Pass::Writer),
             "tighter"
         );
         assert_eq!((writer.thresh, writer.dirty), (12_288, 11_501));
-        assert!(writer.brake());
+        assert!(writer.is_braking());
 
         let mut flusher = STOCK;
-        assert!(flusher.amend(pages, &COUNTS, Pass::Flusher));
+        assert!(flusher.amend_by_ceiling(pages, &COUNTS, Pass::Flusher));
         assert_eq!(
             flusher.dirty, 8_000,
             "writeback does not keep the flusher going"
@@ -220,11 +220,11 @@ mod tests {
     #[test]
     fn a_wide_ceiling_that_is_nearly_full_holds_all_the_same() {
         let mut limits = STOCK;
-        assert!(limits.amend(200_000, &counts(180_000), Pass::Writer));
+        assert!(limits.amend_by_ceiling(200_000, &counts(180_000), Pass::Writer));
         assert_eq!((limits.thresh, limits.bg_thresh), (100_000, 50_000));
         assert_eq!(limits.dirty, 100_001, "over 150,000, where its pace ends");
         let mut limits = STOCK;
-        assert!(!limits.amend(200_000, &counts(14_000), Pass::Writer));
+        assert!(!limits.amend_by_ceiling(200_000, &counts(14_000), Pass::Writer));
         assert_eq!(limits, STOCK, "the kernel's own position is tighter");
     }
 
@@ -239,10 +239,10 @@ mod tests {
             dom_limit: 2_865,
         };
         let mut limits = stock;
-        assert!(!limits.amend(6_144, &counts(5_748), Pass::Writer));
+        assert!(!limits.amend_by_ceiling(6_144, &counts(5_748), Pass::Writer));
         assert_eq!(limits.dom_limit, 2_228, "the ceiling's limit is 4,608");
         let mut limits = stock;
-        assert!(!limits.amend(6_144, &counts(4_607), Pass::Writer));
+        assert!(!limits.amend_by_ceiling(6_144, &counts(4_607), Pass::Writer));
         assert_eq!(limits, stock);
     }
 
@@ -253,7 +253,7 @@ mod tests {
                 bytes,
                 ratio_percent,
             }
-            .pages(avail)
+            .limit_pages(avail)
         };
         assert_eq!(pages(UNLIMITED, 0, 1_000), UNLIMITED);
         assert_eq!(pages(UNLIMITED, 100, 1_000), 1_000);
@@ -275,17 +275,21 @@ mod tests {
             host_avail: 10_000,
             host_dirty: 2_000,
         };
-        assert_eq!(memory.avail(), 8_400, "8,000 clean, 600 of them its own");
+        assert_eq!(
+            memory.dirtyable_pages(),
+            8_400,
+            "8,000 clean, 600 of them its own"
+        );
         let limited = Memory {
             headroom: 50,
             ..memory
         };
-        assert_eq!(limited.avail(), 1_050);
+        assert_eq!(limited.dirtyable_pages(), 1_050);
         let empty = Memory {
             host_avail: 0,
             ..memory
         };
-        assert_eq!(empty.avail(), 1_000);
+        assert_eq!(empty.dirtyable_pages(), 1_000);
     }
 
     #[test]
@@ -294,7 +298,7 @@ mod tests {
             dirty: 90_000,
             ..STOCK
         };
-        assert!(!limits.amend(16_384, &counts(0), Pass::Writer));
+        assert!(!limits.amend_by_ceiling(16_384, &counts(0), Pass::Writer));
         assert_eq!(limits.dirty, 11_060, "90 % of the limit, as before");
     }
 
@@ -309,7 +313,8 @@ mod tests {
             };
             let mut limits = stock;
             assert!(
-                limits.brake() && !limits.amend(CEILING_MIN, &counts(0), Pass::Writer),
+                limits.is_braking()
+                    && !limits.amend_by_ceiling(CEILING_MIN, &counts(0), Pass::Writer),
                 "as tight already"
             );
             assert_eq!(limits, stock);
@@ -321,7 +326,7 @@ mod tests {
             dom_limit: 3,
         };
         assert!(
-            !limits.amend(CEILING_MIN, &counts(0), Pass::Writer),
+            !limits.amend_by_ceiling(CEILING_MIN, &counts(0), Pass::Writer),
             "empty"
         );
         assert_eq!(
@@ -337,7 +342,7 @@ mod tests {
 
     #[test]
     fn poll_keeps_300_writers_within_the_room() {
-        let poll = |held, stock| poll(16_384, 9_216, &counts(held), stock);
+        let poll = |held, stock| poll_pages(16_384, 9_216, &counts(held), stock);
         assert_eq!(poll(9_216, 64), 14, "300 times 14 fit in the room of 7,168");
         assert_eq!(poll(9_216, 2), 2);
         assert_eq!(poll(9_216, 0), 1);
@@ -345,7 +350,7 @@ mod tests {
 
     #[test]
     fn poll_keeps_64_writers_within_the_room_where_the_kernel_paces_them() {
-        let poll = |held, stock| poll(16_384, 9_216, &counts(held), stock);
+        let poll = |held, stock| poll_pages(16_384, 9_216, &counts(held), stock);
         assert_eq!(poll(12_288, 256), 64, "64 times 64 are the room of 4,096");
         assert_eq!(poll(12_288, 8), 8, "the kernel's own choice");
         assert_eq!(poll(16_384, 256), 1);
@@ -355,14 +360,14 @@ mod tests {
     /// Full is where the kernel's own limit is put, at 3/4.
     #[test]
     fn full_is_at_the_limit() {
-        assert_eq!(left(16_384, &counts(12_287)), 4_097);
-        assert_eq!(left(16_384, &counts(12_288)), 0);
+        assert_eq!(pages_left(16_384, &counts(12_287)), 4_097);
+        assert_eq!(pages_left(16_384, &counts(12_288)), 0);
         let on_the_way = Counts {
             dirty: 0,
             writeback: 12_288,
         };
-        assert_eq!(left(16_384, &on_the_way), 0);
-        assert!(left(UNLIMITED, &counts(PAGES_MAX)) > 0);
+        assert_eq!(pages_left(16_384, &on_the_way), 0);
+        assert!(pages_left(UNLIMITED, &counts(PAGES_MAX)) > 0);
     }
 
     /// One pass keeps the others for a second at most, whatever it reports, and for some time.

@@ -14,7 +14,7 @@ use crate::floor::{Caps, Cover, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdic
 use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
 use crate::pause::{self, By, JudgedBy};
-use crate::reserve::{self, Host};
+use crate::reserve::{self, Reservation};
 use crate::subtree::{Subtree, Tally};
 use crate::tier::{BY_CAPACITY, Group, Room, Settings, Tiers};
 use crate::{PAGES_MAX, UNLIMITED, arith, window};
@@ -97,7 +97,7 @@ pub enum Case {
     },
     HostAmend {
         limits: Limits,
-        host: Host,
+        host: Reservation,
         kind: u8,
     },
     Drain {
@@ -160,11 +160,11 @@ impl Case {
             } => check_floors(cgroups, *host_thresh),
             Case::StalePool { own, pool } => {
                 assert!(
-                    pool.effective(*own) <= floors_cap(pool.host_thresh),
+                    pool.scaled_floor(*own) <= floors_cap(pool.host_thresh),
                     "one floor: 80 %"
                 );
                 assert!(
-                    pool.effective(*own) <= arith::saturate(*own),
+                    pool.scaled_floor(*own) <= arith::saturate_pages(*own),
                     "never more than asked"
                 );
             }
@@ -182,25 +182,28 @@ impl Case {
                 let mut credit = *credit;
                 // the module's is bounded by a floor
                 credit.balance %= PAGES_MAX as i64;
-                let before = credit.foreign();
-                credit.charge(*most, *own, *recorded, *admitted);
+                let before = credit.foreign_pages();
+                credit.charge_pass(*most, *own, *recorded, *admitted);
                 assert!(credit.balance <= (*most).min(PAGES_MAX) as i64, "bounded");
-                assert!(*admitted || credit.foreign() <= before, "nothing is added");
-                let before = credit.foreign();
-                credit.forgive(*most);
-                assert!(credit.foreign() < before || before == 0, "forgiven");
+                assert!(
+                    *admitted || credit.foreign_pages() <= before,
+                    "nothing is added"
+                );
+                let before = credit.foreign_pages();
+                credit.forgive_part(*most);
+                assert!(credit.foreign_pages() < before || before == 0, "forgiven");
             }
             Case::Text(text) => check_text(text),
             Case::CeilingPages { knobs, avail } => check_ceiling_pages(knobs, *avail),
             Case::Headroom(path) => {
                 let least = path.iter().fold(UNLIMITED, |least, &(limit, used)| {
-                    ceiling::headroom(least, limit, used)
+                    ceiling::memory_headroom(least, limit, used)
                 });
                 let left = path.iter().map(|(limit, used)| limit.saturating_sub(*used));
                 assert_eq!(least, left.min().unwrap_or(UNLIMITED));
             }
             Case::Avail(memory) => {
-                let avail = memory.avail();
+                let avail = memory.dirtyable_pages();
                 assert!(avail >= memory.file, "its own page cache");
                 assert!(
                     avail <= memory.file.max(arith::add(memory.host_avail, memory.dirty)),
@@ -238,7 +241,7 @@ impl Case {
                 counts,
                 stock_poll,
             } => {
-                let poll = ceiling::poll(*ceiling, *freerun, counts, *stock_poll);
+                let poll = ceiling::poll_pages(*ceiling, *freerun, counts, *stock_poll);
                 assert!(
                     poll >= 1 && poll <= (*stock_poll).max(1),
                     "within the kernel's own"
@@ -296,15 +299,15 @@ fn floors_cap(host_thresh: u64) -> u64 {
 }
 
 fn check_arith(a: u64, b: u64, c: u64) {
-    assert_eq!(arith::saturate(a), a.min(PAGES_MAX));
+    assert_eq!(arith::saturate_pages(a), a.min(PAGES_MAX));
     assert_eq!(arith::add(a, b), a.saturating_add(b));
     assert_eq!(arith::bytes_to_pages(a), a / 4096);
     assert_eq!(
-        arith::freerun(a, b),
+        arith::freerun_level(a, b),
         (a.min(PAGES_MAX) + b.min(PAGES_MAX)) / 2
     );
 
-    let (pages, share) = (a.min(PAGES_MAX), arith::share(a, b, c));
+    let (pages, share) = (a.min(PAGES_MAX), arith::share_of(a, b, c));
     let exact = exact_share(pages, b, c);
     if c <= PAGES_MAX {
         assert_eq!(share, exact, "exact for 32 bits");
@@ -314,17 +317,17 @@ fn check_arith(a: u64, b: u64, c: u64) {
         assert!(exact - share <= 4, "errs by {} pages", exact - share);
     }
     assert!(
-        arith::share(a, b.saturating_add(1), c) >= share,
+        arith::share_of(a, b.saturating_add(1), c) >= share,
         "monotonic in the numerator"
     );
     assert!(
-        arith::share(a.saturating_add(1), b, c) >= share,
+        arith::share_of(a.saturating_add(1), b, c) >= share,
         "monotonic in the pages"
     );
 }
 
 fn check_pass(facts: &Facts) {
-    let kind = facts.kind();
+    let kind = facts.pass_kind();
     if facts.has_wb == 0 || facts.has_gdtc != 0 && facts.gdtc_has_wb == 0 {
         assert_eq!(kind, Pass::Reader, "a reader without a wb of its own");
     }
@@ -338,7 +341,7 @@ fn check_pass(facts: &Facts) {
             in_flusher: u32::from(facts.in_flusher == 0),
             ..*facts
         };
-        assert_ne!(other.kind(), kind);
+        assert_ne!(other.pass_kind(), kind);
         assert_eq!(
             other.may_cap(),
             facts.may_cap(),
@@ -381,7 +384,7 @@ fn check_text(text: &[u8]) {
         Some(bytes) => Ok(bytes as u64),
     };
     assert_eq!(
-        parse::bytes(text),
+        parse::parse_bytes(text),
         bytes,
         "{:?}",
         text.escape_ascii().to_string()
@@ -394,7 +397,7 @@ fn check_text(text: &[u8]) {
         Some(_) => Err(Error::OutOfRange),
     };
     assert_eq!(
-        parse::weight(text),
+        parse::parse_weight(text),
         weight,
         "{:?}",
         text.escape_ascii().to_string()
@@ -405,7 +408,7 @@ fn check_text(text: &[u8]) {
         _ => Err(Error::Invalid),
     };
     assert_eq!(
-        parse::percent(text),
+        parse::parse_percent(text),
         percent,
         "{:?}",
         text.escape_ascii().to_string()
@@ -416,7 +419,7 @@ fn check_text(text: &[u8]) {
         percent => percent,
     };
     assert_eq!(
-        parse::ratio(text),
+        parse::parse_ratio(text),
         ratio,
         "{:?}",
         text.escape_ascii().to_string()

@@ -10,7 +10,7 @@ mod c {
         pub fn weir_drain_start(drain: *mut Drain);
         pub fn weir_drain_step(drain: *mut Drain, beat: *const Beat);
         pub fn weir_drain_amend(limits: *mut Limits, limit: u64, stock: u64);
-        pub fn weir_drain_follow(limits: *mut Limits, avail: u64, host: *const Host);
+        pub fn weir_drain_follow(limits: *mut Limits, avail: u64, host: *const DrainHost);
     }
 }
 
@@ -94,14 +94,14 @@ impl Default for Drain {
 
 impl Drain {
     /// Takes one beat's figures in; afterwards `limit` is what is in force.
-    pub fn step(&mut self, beat: &Beat) {
+    pub fn take_beat(&mut self, beat: &Beat) {
         // SAFETY: the pointers are valid for the call, `self` exclusively.
         unsafe { c::weir_drain_step(self, beat) }
     }
 }
 
 /// Amends the host's limits as if the sysctl were `limit` instead of `stock`.
-pub fn amend(limits: &mut Limits, limit: u64, stock: u64) {
+pub fn amend_host(limits: &mut Limits, limit: u64, stock: u64) {
     // SAFETY: the pointer is valid and exclusive for the call.
     unsafe { c::weir_drain_amend(limits, limit, stock) }
 }
@@ -110,8 +110,8 @@ pub fn amend(limits: &mut Limits, limit: u64, stock: u64) {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Host {
-    /// [`Drain::limit`]; 0 = none.
+pub struct DrainHost {
+    /// [`Drain::writer_limit`]; 0 = none.
     pub limit: u64,
     /// The limit that it is in force instead of.
     pub stock: u64,
@@ -123,9 +123,9 @@ pub struct Host {
     pub avail: u64,
 }
 
-impl Host {
+impl DrainHost {
     /// Amends the limits of a cgroup with `avail` dirtyable memory along with the host's.
-    pub fn follow(&self, limits: &mut Limits, avail: u64) {
+    pub fn amend_cgroup(&self, limits: &mut Limits, avail: u64) {
         // SAFETY: the pointers are valid for the call, `limits` exclusively.
         unsafe { c::weir_drain_follow(limits, avail, self) }
     }
@@ -158,7 +158,7 @@ mod tests {
 
     fn after(beats: u32, drain: Drain, beat: Beat) -> Drain {
         let mut drain = drain;
-        (0..beats).for_each(|_| drain.step(&beat));
+        (0..beats).for_each(|_| drain.take_beat(&beat));
         drain
     }
 
@@ -213,7 +213,7 @@ mod tests {
             ..BUSY
         };
         let drain = after(10, Drain::default(), beat);
-        assert_eq!(arith::freerun(drain.limit, BUSY.bg_thresh), 300 * M);
+        assert_eq!(arith::freerun_level(drain.limit, BUSY.bg_thresh), 300 * M);
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_cgroup_at_the_least_makes_the_host_busy() {
         let stock = 6_400 * M;
-        let host = Host {
+        let host = DrainHost {
             limit: 4 * M,
             stock,
             unused: 0,
@@ -309,7 +309,7 @@ mod tests {
                 dirty: 0,
                 dom_limit: 0,
             };
-            host.follow(&mut limits, portion * 5 * M);
+            host.amend_cgroup(&mut limits, portion * 5 * M);
             assert_eq!(limits.thresh, left * M, "of {portion} MiB");
             assert_eq!(limits.bg_thresh, left * M / 2);
         }
@@ -440,7 +440,7 @@ mod tests {
             } else {
                 drain.limit * 9 / 10
             };
-            drain.step(&Beat {
+            drain.take_beat(&Beat {
                 dirty,
                 written: 6 * M,
                 ..fast
@@ -542,7 +542,7 @@ mod tests {
         };
         let amended = |stock: Limits, limit, of| {
             let mut limits = stock;
-            amend(&mut limits, limit, of);
+            amend_host(&mut limits, limit, of);
             limits
         };
         assert_eq!(amended(stock, 0, 1_000), stock);
@@ -571,33 +571,33 @@ mod tests {
     /// As the kernel's own for a cgroup, with `vm.dirty_bytes` at the lifted limit.
     #[test]
     fn a_cgroup_keeps_its_share() {
-        let host = Host {
+        let host = DrainHost {
             limit: 10_000,
             stock: 1_000,
             thresh: 10_000,
             unused: 0,
             avail: 100_000,
         };
-        let followed = |thresh, host: Host| {
+        let followed = |thresh, host: DrainHost| {
             let mut limits = Limits {
                 thresh,
                 bg_thresh: thresh / 2,
                 dirty: 0,
                 dom_limit: 0,
             };
-            host.follow(&mut limits, 40_960);
+            host.amend_cgroup(&mut limits, 40_960);
             limits.thresh
         };
         assert_eq!(followed(420, host), 40_960 * 410 / 4_096);
         assert_eq!(followed(5_000, host), 5_000, "never takes away");
-        let lost = Host {
+        let lost = DrainHost {
             thresh: 1_000,
             ..host
         };
         assert_eq!(followed(410, lost), 410, "a lift lost in the host's domain");
         // 9,500 reserved and unused, of which a pass takes no more than 80 %
         for (thresh, unused) in [(10_000, 0), (6_000, 4_000), (2_000, 9_500)] {
-            let reserved = Host {
+            let reserved = DrainHost {
                 thresh,
                 unused,
                 ..host
@@ -608,14 +608,14 @@ mod tests {
                 "a reservation is about the host's domain"
             );
         }
-        let huge = Host {
+        let huge = DrainHost {
             thresh: 200_000,
             ..host
         };
         assert_eq!(followed(420, huge), 40_960, "nor gives more than there is");
-        assert_eq!(followed(420, Host { limit: 0, ..host }), 420, "stock");
-        assert_eq!(followed(420, Host { avail: 0, ..host }), 420);
-        let tight = Host { limit: 500, ..host };
+        assert_eq!(followed(420, DrainHost { limit: 0, ..host }), 420, "stock");
+        assert_eq!(followed(420, DrainHost { avail: 0, ..host }), 420);
+        let tight = DrainHost { limit: 500, ..host };
         assert_eq!(followed(4_200, tight), 2_100, "in proportion");
         assert_eq!(followed(420, tight), 420, "but it keeps 4 MiB");
     }

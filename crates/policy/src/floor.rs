@@ -36,15 +36,15 @@ pub struct Caps {
 
 impl Caps {
     /// The part of the floor the cgroup asks for that its own memory limits leave.
-    pub fn own(&self) -> u64 {
+    pub fn capped_floor(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_floor_own(self) }
     }
 }
 
 /// Pages until all memory of a subtree that holds `held` is dirty, where floors fill `room` of it,
-/// at most half ([`Caps::own`]); 0 once they have.
-pub fn left(room: u64, held: u64) -> u64 {
+/// at most half ([`Caps::capped_floor`]); 0 once they have.
+pub fn pages_left(room: u64, held: u64) -> u64 {
     // SAFETY: no pointers.
     unsafe { c::weir_floor_left(room, held) }
 }
@@ -54,21 +54,21 @@ pub fn left(room: u64, held: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Pool {
-    /// Sum of [`Caps::own`] over all cgroups.
+    /// Sum of [`Caps::capped_floor`] over all cgroups.
     pub wanted_total: u64,
     /// The global dirty limit.
     pub host_thresh: u64,
 }
 
 impl Pool {
-    /// One cgroup's floor after the pool's scale; `own` is its [`Caps::own`].
-    pub fn effective(&self, own: u64) -> u64 {
+    /// One cgroup's floor after the pool's scale; `own` is its [`Caps::capped_floor`].
+    pub fn scaled_floor(&self, own: u64) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_floor_effective(own, self) }
     }
 
     /// Upper bound of the sum of all effective floors.
-    pub fn total(&self) -> u64 {
+    pub fn total_floors(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_floors_total(self) }
     }
@@ -138,7 +138,7 @@ pub enum Verdict {
 impl FloorPass {
     /// Lets a floor on the writer's path decide the pass, if none does yet or if it has more room
     /// than the one that does.
-    pub fn cover(&mut self, cover: &Cover) {
+    pub fn cover_by(&mut self, cover: &Cover) {
         // SAFETY: the pointers are valid for the call, `self` exclusively.
         unsafe { c::weir_floor_cover(self, cover) }
     }
@@ -150,13 +150,13 @@ impl FloorPass {
     }
 
     /// Pages an admitted task may dirty before it is looked at again; at least 1.
-    pub fn poll(&self) -> u64 {
+    pub fn poll_pages(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_floor_poll(self) }
     }
 
     /// The room that the pass finds under the floor.
-    pub fn unused(&self) -> u64 {
+    pub fn unused_pages(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_floor_unused(self) }
     }
@@ -173,7 +173,7 @@ mod tests {
             memory_max,
             memory_min,
         }
-        .own()
+        .capped_floor()
     }
 
     /// The example at the top of `policy/floor.c`.
@@ -183,7 +183,7 @@ mod tests {
             host_thresh: 8_192,
         };
         assert_eq!(
-            pool.effective(caps(4_096, UNLIMITED, 0)),
+            pool.scaled_floor(caps(4_096, UNLIMITED, 0)),
             4_096,
             "50 % of the limit: unscaled"
         );
@@ -193,7 +193,7 @@ mod tests {
             wb_dirty: 1_536,
             host_dirty: 8_192,
             host_thresh: 8_192,
-            floors_total: pool.total(),
+            floors_total: pool.total_floors(),
             left: UNLIMITED,
             cgroup_domain: 1,
             ..FloorPass::default()
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn worked_example() {
         assert_eq!(example().decide(), Verdict::Admit);
-        assert_eq!(example().poll(), 32);
+        assert_eq!(example().poll_pages(), 32);
     }
 
     /// The second example there: a container in a pod.
@@ -227,9 +227,12 @@ mod tests {
                 floor: 0,
                 ..example()
             };
-            path.iter().for_each(|floor| pass.cover(floor));
-            assert_eq!((pass.unused(), pass.decide()), (2_644, Verdict::Admit));
-            assert_eq!(pass.poll(), 32);
+            path.iter().for_each(|floor| pass.cover_by(floor));
+            assert_eq!(
+                (pass.unused_pages(), pass.decide()),
+                (2_644, Verdict::Admit)
+            );
+            assert_eq!(pass.poll_pages(), 32);
         }
     }
 
@@ -238,14 +241,14 @@ mod tests {
         let cover = |in_wb| {
             let mut pass = example();
             pass.floor = 0;
-            pass.cover(&Cover {
+            pass.cover_by(&Cover {
                 floor: 4_096,
                 claim: 1_000,
                 by_folio: 3_000,
                 in_wb,
                 foreign: 0,
             });
-            pass.unused()
+            pass.unused_pages()
         };
         assert_eq!((cover(2_999), cover(3_000)), (3_096, 3_096));
         assert_eq!(cover(3_500), 2_596);
@@ -267,7 +270,7 @@ mod tests {
         };
         for pass in [by_folio, by_inode, foreign] {
             assert_eq!(pass.decide(), Verdict::Full, "{pass:?}");
-            assert_eq!(pass.poll(), 1, "{pass:?}");
+            assert_eq!(pass.poll_pages(), 1, "{pass:?}");
         }
         assert_eq!(
             FloorPass {
@@ -301,21 +304,24 @@ mod tests {
 
     #[test]
     fn a_limit_on_the_way_up_wins_over_a_floor() {
-        let pass = |left| FloorPass { left, ..example() };
+        let pass = |left| FloorPass {
+            pages_left,
+            ..example()
+        };
         assert_eq!(pass(0).decide(), Verdict::Capped);
-        assert_eq!(pass(0).unused(), example().unused());
+        assert_eq!(pass(0).unused_pages(), example().unused_pages());
         // A 512th of what it leaves, where that is less than the floor's square root.
-        let polls = [1, 8_191, 16_384, UNLIMITED].map(|left| pass(left).poll());
+        let polls = [1, 8_191, 16_384, UNLIMITED].map(|left| pass(pages_left).poll_pages());
         assert_eq!(polls, [1, 15, 32, 32]);
     }
 
     #[test]
     fn memory_is_left_until_floors_have_filled_their_half() {
         assert_eq!(
-            [0, 1_023, 1_024].map(|held| left(1_024, held)),
+            [0, 1_023, 1_024].map(|held| pages_left(1_024, held)),
             [2_048, 1_025, 0]
         );
-        assert_eq!(left(PAGES_MAX, 1), 2 * PAGES_MAX - 1);
+        assert_eq!(pages_left(PAGES_MAX, 1), 2 * PAGES_MAX - 1);
     }
 
     #[test]
@@ -356,15 +362,15 @@ mod tests {
             wanted_total: 16_000,
             host_thresh: 10_000,
         };
-        assert_eq!(pool.total(), 8_000);
-        assert_eq!(pool.effective(12_000), 6_000);
-        assert_eq!(pool.effective(4_000), 2_000);
+        assert_eq!(pool.total_floors(), 8_000);
+        assert_eq!(pool.scaled_floor(12_000), 6_000);
+        assert_eq!(pool.scaled_floor(4_000), 2_000);
         let lagging = Pool {
             wanted_total: 0,
             host_thresh: 10_000,
         };
         assert_eq!(
-            lagging.effective(12_000),
+            lagging.scaled_floor(12_000),
             8_000,
             "a stale total does not lift the cap"
         );

@@ -140,7 +140,7 @@ fn structs_agree_with_the_header() {
         dom_limit
     );
     assert_layout!(weir_layout_counts, ceiling::Counts, dirty, writeback);
-    assert_layout!(weir_layout_host, reserve::Host, unused);
+    assert_layout!(weir_layout_host, reserve::Reservation, unused);
     assert_layout!(
         weir_layout_drain,
         drain::Drain,
@@ -189,7 +189,7 @@ fn structs_agree_with_the_header() {
     );
     assert_layout!(
         weir_layout_drain_host,
-        drain::Host,
+        drain::DrainHost,
         limit,
         stock,
         unused,
@@ -240,7 +240,7 @@ fn structs_agree_with_the_header() {
     assert_layout!(weir_layout_recorded, recorded::Recorded, pages, ended_ns);
     assert_layout!(
         weir_layout_look,
-        recorded::Look,
+        recorded::WbSnapshot,
         begun_ns,
         ended_ns,
         dirtied,
@@ -287,7 +287,7 @@ fn structs_agree_with_the_header() {
     );
     assert_layout!(
         weir_layout_reclaim_host,
-        reclaim::Host,
+        reclaim::HostMemory,
         memory,
         free,
         headroom

@@ -59,7 +59,7 @@ pub struct StatKey {
 }
 
 /// The text at `name`, if there is one.
-pub(crate) fn text(name: *const c_char) -> Option<&'static str> {
+pub(crate) fn c_text(name: *const c_char) -> Option<&'static str> {
     if name.is_null() {
         return None;
     }
@@ -72,7 +72,7 @@ pub fn stat_key(index: u32) -> Option<StatKey> {
     // SAFETY: null, or an element of an immutable array.
     let key = unsafe { c::weir_stat_key(index).as_ref() }?;
     Some(StatKey {
-        name: text(key.name)?,
+        name: c_text(key.name)?,
         unit: key.unit,
         kind: key.kind,
     })
@@ -80,12 +80,12 @@ pub fn stat_key(index: u32) -> Option<StatKey> {
 
 /// The name of the file `memory.dirty_stat`.
 pub fn stat_file() -> &'static str {
-    text(c::weir_stat_file()).unwrap_or_default()
+    c_text(c::weir_stat_file()).unwrap_or_default()
 }
 
 /// The file of the knob with this number in `enum weir_knob`.
 pub fn knob_file(knob: u32) -> Option<&'static str> {
-    text(c::weir_knob_file(knob))
+    c_text(c::weir_knob_file(knob))
 }
 
 /// The value of the knob with this number until it is written.
@@ -94,8 +94,8 @@ pub fn knob_unset(knob: u32) -> u64 {
 }
 
 /// The name of the decider with this number in `enum weir_pause_by`.
-pub fn decider(by: u32) -> Option<&'static str> {
-    text(c::weir_decider_name(by))
+pub fn decider_name(by: u32) -> Option<&'static str> {
+    c_text(c::weir_decider_name(by))
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn deciders_are_in_the_order_of_their_numbers() {
-        let names: Vec<&str> = (0..).map_while(decider).collect();
+        let names: Vec<&str> = (0..).map_while(decider_name).collect();
         assert_eq!(names.len(), BY_COUNT);
         assert_eq!(names[By::Ancestor as usize], "ancestor");
     }

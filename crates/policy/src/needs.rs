@@ -2,7 +2,7 @@
 //! What weir needs of a kernel, judged by its BTF; see `policy/needs.c`.
 
 use crate::btf::{Btf, Reader};
-use crate::names::text;
+use crate::names::c_text;
 use std::ffi::c_char;
 
 pub(crate) mod c {
@@ -33,8 +33,8 @@ pub(crate) mod c {
 }
 
 /// Kernels that have this function hand the pages of a removed cgroup to its parent.
-pub fn reparents() -> &'static str {
-    text(c::weir_reparenting_function()).unwrap_or_default()
+pub fn reparenting_function() -> &'static str {
+    c_text(c::weir_reparenting_function()).unwrap_or_default()
 }
 
 /// The module's use of a function of the kernel.
@@ -60,12 +60,12 @@ pub struct Function {
 }
 
 /// All functions that weir needs.
-pub fn functions() -> impl Iterator<Item = Function> {
+pub fn needed_functions() -> impl Iterator<Item = Function> {
     (0..).map_while(|id| {
         // SAFETY: null, or an element of an immutable array.
         let function = unsafe { c::weir_function_wanted(id).as_ref() }?;
         Some(Function {
-            name: text(function.name)?,
+            name: c_text(function.name)?,
             how: function.how,
         })
     })
@@ -116,8 +116,8 @@ pub struct Need {
     pub wanted_bytes: u32,
 }
 
-/// Judges a kernel by its BTF. `reparents`: it has the function [`reparents()`].
-pub fn judge(btf: &Btf, reparents: bool) -> Vec<Need> {
+/// Judges a kernel by its BTF. `reparents`: it has the function [`reparenting_function()`].
+pub fn judge_kernel(btf: &Btf, reparents: bool) -> Vec<Need> {
     let need = |index| {
         let mut need = c::Need {
             kind: Kind::Function,
@@ -128,12 +128,13 @@ pub fn judge(btf: &Btf, reparents: bool) -> Vec<Need> {
             wanted_bytes: 0,
         };
         // SAFETY: an opened and indexed reader, and a place for the answer.
-        let more = unsafe { c::weir_need_at(btf.reader(), reparents.into(), index, &mut need) };
+        let more =
+            unsafe { c::weir_need_at(btf.reader(), reparenting_function.into(), index, &mut need) };
         (more != 0).then_some(Need {
             kind: need.kind,
             fit: need.fit,
-            name: text(need.name)?,
-            of: text(need.of),
+            name: c_text(need.name)?,
+            of: c_text(need.of),
             size_bytes: need.size_bytes,
             wanted_bytes: need.wanted_bytes,
         })

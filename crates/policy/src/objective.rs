@@ -109,7 +109,7 @@ pub struct Look {
 
 impl Objective {
     /// Takes one look in and changes the budget by it.
-    pub fn step(&mut self, look: &Look) {
+    pub fn take_look(&mut self, look: &Look) {
         // SAFETY: both pointers are valid for the call.
         unsafe { c::weir_objective_step(self, look) }
     }
@@ -122,7 +122,7 @@ impl Objective {
 
     /// The most that each cgroup may hold, of those that hold `held`; not less than `least`.
     /// [`UNLIMITED`] without a budget.
-    pub fn level(&self, least: u64, held: &[u64]) -> u64 {
+    pub fn level_pages(&self, least: u64, held: &[u64]) -> u64 {
         // SAFETY: as many numbers as are said.
         unsafe { c::weir_objective_level(self.budget, least, held.as_ptr(), held.len() as u64) }
     }
@@ -144,7 +144,7 @@ impl Queue {
 
     /// A queue that has so many pages in flight at most, or a little less, but no less than
     /// [`Queue::LEAST`]; none if this one has no more anyhow.
-    pub fn narrowed(mut self, pages: u64) -> Option<Queue> {
+    pub fn narrow_to(mut self, pages: u64) -> Option<Queue> {
         // SAFETY: the pointer is valid for the call.
         let is_narrow = unsafe { c::weir_queue_narrow(&mut self, pages) } != 0;
         is_narrow.then_some(self)
@@ -152,7 +152,7 @@ impl Queue {
 }
 
 /// Number of `count` values that may be beyond a bound on the percentile `per_mille`.
-pub fn spare(count: u64, per_mille: u32) -> u64 {
+pub fn spare_values(count: u64, per_mille: u32) -> u64 {
     c::weir_objective_spare(count, per_mille)
 }
 
@@ -178,13 +178,13 @@ mod tests {
     }
 
     fn steps(objective: &mut Objective, times: usize, look: &Look) {
-        (0..times).for_each(|_| objective.step(look));
+        (0..times).for_each(|_| objective.take_look(look));
     }
 
     #[test]
     fn worked_example() {
         let mut objective = Objective::default();
-        objective.step(&look(800, 8_000));
+        objective.take_look(&look(800, 8_000));
         assert_eq!(objective.budget, 500);
         assert_eq!(objective.window_ms(), 0, "not in effect");
         steps(&mut objective, 8, &look(800, 7_000));
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!((objective.budget, objective.wall), (150, 500));
         steps(&mut objective, 4, &look(3, 140));
         assert_eq!(objective.budget, 150);
-        objective.step(&look(3, 140));
+        objective.take_look(&look(3, 140));
         assert_eq!(objective.budget, 188);
         steps(&mut objective, 20, &look(3, 180));
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
                 budget: 375,
                 ..objective
             }
-            .level(0, &[100, 900]),
+            .level_pages(0, &[100, 900]),
             275
         );
     }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn nobody_is_limited_who_is_not_to_blame() {
         let mut objective = Objective::default();
-        objective.step(&look(800, 64));
+        objective.take_look(&look(800, 64));
         assert_eq!(objective.budget, UNLIMITED, "no more than all may hold");
         objective.budget = 1_000;
         steps(&mut objective, 60, &look(800, 400));
@@ -288,9 +288,9 @@ mod tests {
         steps(&mut objective, 300, &draining);
         steps(&mut objective, 59, &idle);
         assert_eq!(objective.budget, 375);
-        objective.step(&idle);
+        objective.take_look(&idle);
         assert_eq!((objective.budget, objective.wall), (UNLIMITED, 500));
-        objective.step(&look(800, 24_000));
+        objective.take_look(&look(800, 24_000));
         assert_eq!(objective.budget, 375, "what is known of the wall holds");
     }
 
@@ -298,7 +298,7 @@ mod tests {
     fn limited_s(total: u64, look: impl Fn(u64, &Objective) -> Look) -> u64 {
         let mut objective = Objective::default();
         let limited = |second| {
-            objective.step(&look(second, &objective));
+            objective.take_look(&look(second, &objective));
             u64::from(objective.budget != UNLIMITED)
         };
         (0..total).map(limited).sum()
@@ -381,7 +381,11 @@ mod tests {
             (100, 1_000, 1),
             (u64::MAX, 990, PAGES_MAX / 100),
         ] {
-            assert_eq!(spare(count, per_mille), spared, "{count} {per_mille}");
+            assert_eq!(
+                spare_values(count, per_mille),
+                spared,
+                "{count} {per_mille}"
+            );
         }
     }
 
@@ -410,7 +414,7 @@ mod tests {
                 measured: u32::from(objective.window_ms() > 0),
                 kept: 0,
             };
-            objective.step(&look);
+            objective.take_look(&look);
             if second > 900 && value > look.bound {
                 breaks += 1;
             }
@@ -446,7 +450,7 @@ mod tests {
                 let held = objective.budget.min(self.depth);
                 let drained = self.rate * held.min(self.enough) / self.enough;
                 let value = 3 * held * 1_000_000_000 / drained.max(1);
-                objective.step(&Look {
+                objective.take_look(&Look {
                     value,
                     bound: bound_ms * 1_000_000,
                     held,
@@ -465,7 +469,7 @@ mod tests {
     #[test]
     fn requests_become_smaller_then_fewer() {
         let narrow = |requests, kib, wanted_kib: u64| {
-            let narrow = Queue { requests, kib }.narrowed(wanted_kib / 4)?;
+            let narrow = Queue { requests, kib }.narrow_to(wanted_kib / 4)?;
             Some((narrow.requests, narrow.kib))
         };
         assert_eq!(narrow(32, 256, 8 << 10), None, "its own");
@@ -512,7 +516,7 @@ mod tests {
         for part in [9, 5, 6] {
             queue.run(&mut objective, 30, 30 + part);
             let budget = objective.budget;
-            objective.step(&Look {
+            objective.take_look(&Look {
                 kept: 970,
                 drained: 4_096 * part / 10,
                 least: 16,
@@ -570,7 +574,7 @@ mod tests {
                 kept: 0,
             };
             let before = objective.budget;
-            objective.step(&look);
+            objective.take_look(&look);
             if objective.budget != before {
                 let grows = objective.budget > before;
                 turns += u32::from(grew.replace(grows).is_some_and(|grew| grew != grows));
@@ -645,7 +649,7 @@ mod tests {
                 value: of[0], bound: of[1], held: of[2], drained: of[3], least: of[4], elapsed_ms: of[5], measured, kept,
             };
             let mut after = before;
-            after.step(&look);
+            after.take_look(&look);
             if after.budget != before.budget && after.budget != UNLIMITED {
                 let least = look.least.min(PAGES_MAX);
                 if before.budget == UNLIMITED {
@@ -663,18 +667,18 @@ mod tests {
         #[test]
         fn the_level_divides_the_budget(budget in 0u64..1_000_000, held in prop::collection::vec(0u64..100_000, 1..12)) {
             let objective = Objective { budget, ..Objective::default() };
-            let level = objective.level(0, &held);
+            let level = objective.level_pages(0, &held);
             let sum: u64 = held.iter().map(|held| held.min(&level)).sum();
             prop_assert!(sum <= budget);
             if held.iter().sum::<u64>() > budget {
                 prop_assert!(sum + held.len() as u64 > budget);
             }
-            prop_assert_eq!(objective.level(level + 5, &held), level + 5);
+            prop_assert_eq!(objective.level_pages(level + 5, &held), level + 5);
         }
 
         #[test]
         fn any_division(budget in any::<u64>(), least in any::<u64>(), held in prop::collection::vec(any::<u64>(), 0..12)) {
-            Objective { budget, ..Objective::default() }.level(least, &held);
+            Objective { budget, ..Objective::default() }.level_pages(least, &held);
         }
     }
 }

@@ -41,7 +41,7 @@ pub enum Error {
     OutOfRange,
 }
 
-fn value<T>(parsed: Parsed, value: T) -> Result<T, Error> {
+fn value_if_parsed<T>(parsed: Parsed, value: T) -> Result<T, Error> {
     match parsed {
         Parsed::Value => Ok(value),
         Parsed::Invalid => Err(Error::Invalid),
@@ -55,22 +55,23 @@ fn value<T>(parsed: Parsed, value: T) -> Result<T, Error> {
 /// # Errors
 /// [`Error::Invalid`] for anything that is not digits with an optional K, M, G or T, or `max`;
 /// [`Error::OutOfRange`] above [`BYTES_MAX`].
-pub fn bytes(text: &[u8]) -> Result<u64, Error> {
+pub fn parse_bytes(text: &[u8]) -> Result<u64, Error> {
     let mut bytes = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_bytes(text.as_ptr(), text.len() as u64, &mut bytes) };
-    value(parsed, bytes)
+    let parsed = unsafe { c::weir_parse_bytes(text.as_ptr(), text.len() as u64, &mut parse_bytes) };
+    value_if_parsed(parsed, parse_bytes)
 }
 
 /// The percentage a `memory.dirty_ratio` text stands for, 0 to 100.
 ///
 /// # Errors
 /// [`Error::Invalid`] for anything else.
-pub fn percent(text: &[u8]) -> Result<u32, Error> {
+pub fn parse_percent(text: &[u8]) -> Result<u32, Error> {
     let mut percent = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_percent(text.as_ptr(), text.len() as u64, &mut percent) };
-    value(parsed, percent)
+    let parsed =
+        unsafe { c::weir_parse_percent(text.as_ptr(), text.len() as u64, &mut parse_percent) };
+    value_if_parsed(parsed, parse_percent)
 }
 
 /// The percentage a `memory.toptier_ratio` text stands for, 0 to 100; `default` is
@@ -78,22 +79,23 @@ pub fn percent(text: &[u8]) -> Result<u32, Error> {
 ///
 /// # Errors
 /// [`Error::Invalid`] for anything else.
-pub fn ratio(text: &[u8]) -> Result<u32, Error> {
+pub fn parse_ratio(text: &[u8]) -> Result<u32, Error> {
     let mut ratio = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_ratio(text.as_ptr(), text.len() as u64, &mut ratio) };
-    value(parsed, ratio)
+    let parsed = unsafe { c::weir_parse_ratio(text.as_ptr(), text.len() as u64, &mut parse_ratio) };
+    value_if_parsed(parsed, parse_ratio)
 }
 
 /// The weight a `memory.dirty_weight` text stands for, 1 to 10000.
 ///
 /// # Errors
 /// [`Error::Invalid`] for anything but digits, [`Error::OutOfRange`] outside 1 to 10000.
-pub fn weight(text: &[u8]) -> Result<u32, Error> {
+pub fn parse_weight(text: &[u8]) -> Result<u32, Error> {
     let mut weight = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_weight(text.as_ptr(), text.len() as u64, &mut weight) };
-    value(parsed, weight)
+    let parsed =
+        unsafe { c::weir_parse_weight(text.as_ptr(), text.len() as u64, &mut parse_weight) };
+    value_if_parsed(parsed, parse_weight)
 }
 
 /// `bytes` if a `memory.dirty_bytes` may be that low on a kernel with pages of `page_bytes`.
@@ -101,7 +103,10 @@ pub fn weight(text: &[u8]) -> Result<u32, Error> {
 /// # Errors
 /// [`Error::OutOfRange`] below two pages.
 pub fn ceiling_bytes(bytes: u64, page_bytes: u64) -> Result<u64, Error> {
-    value(c::weir_check_ceiling_bytes(bytes, page_bytes), bytes)
+    value_if_parsed(
+        c::weir_check_ceiling_bytes(parse_bytes, page_bytes),
+        parse_bytes,
+    )
 }
 
 /// The number that `text` stands for in the file of the knob with this number in `enum weir_knob`, on
@@ -109,19 +114,19 @@ pub fn ceiling_bytes(bytes: u64, page_bytes: u64) -> Result<u64, Error> {
 ///
 /// # Errors
 /// As for the file's own function; [`Error::Invalid`] where there is no such knob.
-pub fn knob(knob: u32, text: &[u8], page_bytes: u64) -> Result<u64, Error> {
+pub fn parse_knob(knob: u32, text: &[u8], page_bytes: u64) -> Result<u64, Error> {
     let mut number = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
     let parsed = unsafe {
         c::weir_parse_knob(
-            knob,
+            parse_knob,
             text.as_ptr(),
             text.len() as u64,
             page_bytes,
             &mut number,
         )
     };
-    value(parsed, number)
+    value_if_parsed(parsed, number)
 }
 
 #[cfg(test)]
@@ -141,10 +146,10 @@ mod tests {
             ("9223372036854775807", BYTES_MAX),
             ("00000000000000000000000000000001", 1),
         ] {
-            assert_eq!(bytes(text.as_bytes()), Ok(expected), "{text:?}");
+            assert_eq!(parse_bytes(text.as_bytes()), Ok(expected), "{text:?}");
         }
-        assert_eq!(percent(b"0"), Ok(0));
-        assert_eq!(percent(b"100\n"), Ok(100));
+        assert_eq!(parse_percent(b"0"), Ok(0));
+        assert_eq!(parse_percent(b"100\n"), Ok(100));
         assert_eq!(ceiling_bytes(8_192, 4_096), Ok(8_192));
     }
 
@@ -166,13 +171,25 @@ mod tests {
             "1\0",
             "99999999999999999999999x",
         ] {
-            assert_eq!(bytes(text.as_bytes()), Err(Error::Invalid), "{text:?}");
+            assert_eq!(
+                parse_bytes(text.as_bytes()),
+                Err(Error::Invalid),
+                "{text:?}"
+            );
         }
         for text in ["9223372036854775808", "8388608T", "99999999999999999999999"] {
-            assert_eq!(bytes(text.as_bytes()), Err(Error::OutOfRange), "{text:?}");
+            assert_eq!(
+                parse_bytes(text.as_bytes()),
+                Err(Error::OutOfRange),
+                "{text:?}"
+            );
         }
         for text in ["101", "10%", "max", "99999999999999999999999"] {
-            assert_eq!(percent(text.as_bytes()), Err(Error::Invalid), "{text:?}");
+            assert_eq!(
+                parse_percent(text.as_bytes()),
+                Err(Error::Invalid),
+                "{text:?}"
+            );
         }
         assert_eq!(ceiling_bytes(8_191, 4_096), Err(Error::OutOfRange));
     }

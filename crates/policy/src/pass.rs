@@ -40,7 +40,7 @@ pub struct Facts {
 
 impl Facts {
     /// The caller that these facts tell of.
-    pub fn kind(&self) -> Pass {
+    pub fn pass_kind(&self) -> Pass {
         // SAFETY: the pointer is valid for the call, and the C function returns enumerators only.
         unsafe { c::weir_pass_kind(self) }
     }
@@ -64,25 +64,25 @@ mod tests {
             gdtc_has_wb: 1,
             ..Facts::default()
         };
-        assert_eq!(writer.kind(), Pass::Writer);
+        assert_eq!(writer.pass_kind(), Pass::Writer);
         assert!(writer.may_cap());
 
         let flusher = Facts {
             in_flusher: 1,
             ..writer
         };
-        assert_eq!(flusher.kind(), Pass::Flusher);
+        assert_eq!(flusher.pass_kind(), Pass::Flusher);
         assert!(flusher.may_cap(), "writer and flusher see one truth");
 
         let vmstat = Facts::default();
-        assert_eq!(vmstat.kind(), Pass::Reader);
+        assert_eq!(vmstat.pass_kind(), Pass::Reader);
         assert!(!vmstat.may_cap());
 
         let cgroup_reader = Facts {
             gdtc_has_wb: 0,
             ..writer
         };
-        assert_eq!(cgroup_reader.kind(), Pass::Reader);
+        assert_eq!(cgroup_reader.pass_kind(), Pass::Reader);
         assert!(!cgroup_reader.may_cap());
 
         let global = Facts {
@@ -90,7 +90,7 @@ mod tests {
             gdtc_has_wb: 0,
             ..writer
         };
-        assert_eq!(global.kind(), Pass::Writer);
+        assert_eq!(global.pass_kind(), Pass::Writer);
         assert!(!global.may_cap(), "a ceiling is the cgroup's domain's");
 
         assert!(

@@ -66,7 +66,7 @@ pub struct Facts {
 
 impl Facts {
     /// The decider of the pause.
-    pub fn by(&self) -> By {
+    pub fn decided_by(&self) -> By {
         // SAFETY: the pointer is valid for the call, and the C function returns enumerators only.
         unsafe { c::weir_pause_by(self) }
     }
@@ -88,12 +88,12 @@ mod tests {
             strictlimit: 0,
             judged_by: JudgedBy::Ancestor,
         };
-        assert_eq!(ancestor.by(), By::Ancestor);
+        assert_eq!(ancestor.decided_by(), By::Ancestor);
         let host = Facts {
             thresh: 100_000,
             dirty: 90_000,
             ..ancestor
         };
-        assert_eq!(host.by(), By::Host);
+        assert_eq!(host.decided_by(), By::Host);
     }
 }

@@ -18,10 +18,14 @@ mod c {
             stolen: u64,
             refaulted: u64,
         ) -> u64;
-        pub fn weir_reclaim_floor(host: *const Host, group: *const Group, weights: u64) -> u64;
+        pub fn weir_reclaim_floor(
+            host: *const HostMemory,
+            group: *const Group,
+            weights: u64,
+        ) -> u64;
         pub fn weir_reclaim_weights(groups: *const Group, count: u64) -> u64;
         pub fn weir_reclaim_limits(
-            host: *const Host,
+            host: *const HostMemory,
             groups: *const Group,
             count: u64,
             limits: *mut u64,
@@ -36,7 +40,7 @@ pub const WEIGHT: u32 = 100;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Host {
+pub struct HostMemory {
     /// Memory that is free and that all groups hold.
     pub memory: u64,
     /// Memory that is free beyond the high watermarks.
@@ -71,19 +75,19 @@ pub struct Group {
 }
 
 /// A rate in pages per second that was `was`, of `pages` in the last `elapsed_ms`.
-pub fn rate(was: u64, pages: u64, elapsed_ms: u64) -> u64 {
+pub fn update_rate(was: u64, pages: u64, elapsed_ms: u64) -> u64 {
     c::weir_reclaim_rate(was, pages, elapsed_ms)
 }
 
 /// Pages that should stay free after `headroom` should, of which `free` were there; `stalled` says
 /// that allocations had to reclaim since.
-pub fn headroom(memory: u64, headroom: u64, free: u64, stalled: bool) -> u64 {
-    c::weir_reclaim_headroom(memory, headroom, free, stalled.into())
+pub fn next_headroom(memory: u64, headroom: u64, free: u64, stalled: bool) -> u64 {
+    c::weir_reclaim_headroom(memory, next_headroom, free, stalled.into())
 }
 
 /// Pages of a host with so many that the kernel is asked to reclaim at a time, wherever they are,
 /// while a group is limited.
-pub fn idle(memory: u64) -> u64 {
+pub fn idle_pages(memory: u64) -> u64 {
     c::weir_reclaim_idle(memory)
 }
 
@@ -95,13 +99,13 @@ pub fn idle_wait(was_ms: u64, asked: u64, stolen: u64, refaulted: u64) -> u64 {
 }
 
 /// Weights of all groups, and of what is in none.
-pub fn weights(groups: &[Group]) -> u64 {
+pub fn total_weight(groups: &[Group]) -> u64 {
     // SAFETY: as many groups as are said.
     unsafe { c::weir_reclaim_weights(groups.as_ptr(), groups.len() as u64) }
 }
 
 /// The limit that each group is to have now, [`crate::UNLIMITED`] for none.
-pub fn limits(host: &Host, groups: &[Group]) -> Vec<u64> {
+pub fn next_limits(host: &HostMemory, groups: &[Group]) -> Vec<u64> {
     let mut limits = vec![0; groups.len()];
     // SAFETY: as many groups, and as much room for limits, as are said.
     unsafe {
@@ -109,17 +113,17 @@ pub fn limits(host: &Host, groups: &[Group]) -> Vec<u64> {
             host,
             groups.as_ptr(),
             groups.len() as u64,
-            limits.as_mut_ptr(),
+            next_limits.as_mut_ptr(),
         );
     }
-    limits
+    next_limits
 }
 
 impl Group {
-    /// The least that a limit of it may be, with the [`weights`] of all groups.
-    pub fn floor(&self, host: &Host, weights: u64) -> u64 {
+    /// The least that a limit of it may be, with the [`total_weight`] of all groups.
+    pub fn least_limit(&self, host: &HostMemory, weights: u64) -> u64 {
         // SAFETY: both pointers are valid for the call.
-        unsafe { c::weir_reclaim_floor(host, self, weights) }
+        unsafe { c::weir_reclaim_floor(host, self, total_weight) }
     }
 }
 
@@ -133,13 +137,13 @@ mod tests {
         Group {
             usage,
             limit,
-            rate,
+            update_rate,
             weight: WEIGHT,
             ..Group::default()
         }
     }
 
-    const HOST: Host = Host {
+    const HOST: HostMemory = HostMemory {
         memory: 140_000,
         free: 400,
         headroom: 1_000,
@@ -149,8 +153,8 @@ mod tests {
     fn worked_example() {
         let hogs = group(90_000, UNLIMITED, 12_000);
         let writers = group(25_000, UNLIMITED, 3_000);
-        assert_eq!(weights(&[hogs, writers]), 300);
-        assert_eq!(limits(&HOST, &[hogs, writers]), [89_400, UNLIMITED]);
+        assert_eq!(total_weight(&[hogs, writers]), 300);
+        assert_eq!(next_limits(&HOST, &[hogs, writers]), [89_400, UNLIMITED]);
 
         // At its limit, and what was missing is free: nothing changes.
         let hogs = Group {
@@ -158,28 +162,28 @@ mod tests {
             limit: 89_400,
             ..hogs
         };
-        let host = Host {
+        let host = HostMemory {
             free: 1_000,
             ..HOST
         };
-        assert_eq!(limits(&host, &[hogs, writers]), [89_400, UNLIMITED]);
+        assert_eq!(next_limits(&host, &[hogs, writers]), [89_400, UNLIMITED]);
     }
 
     #[test]
     fn what_a_limited_group_may_still_take_is_not_free() {
         // It has unmapped 50,000 pages, which it may map again.
         let hogs = group(39_400, 89_400, 0);
-        let host = Host {
+        let host = HostMemory {
             free: 51_000,
             ..HOST
         };
-        assert_eq!(limits(&host, &[hogs]), [89_400]);
+        assert_eq!(next_limits(&host, &[hogs]), [89_400]);
         // With 8,000 pages more than twice the headroom, the limit rises by an eighth of them.
-        let host = Host {
+        let host = HostMemory {
             free: 60_000,
             ..HOST
         };
-        assert_eq!(limits(&host, &[hogs]), [89_400 + 1_000]);
+        assert_eq!(next_limits(&host, &[hogs]), [89_400 + 1_000]);
     }
 
     #[test]
@@ -188,25 +192,25 @@ mod tests {
             protection: 89_900,
             ..group(90_000, UNLIMITED, 12_000)
         };
-        assert_eq!(limits(&HOST, &[protected]), [89_900]);
+        assert_eq!(next_limits(&HOST, &[protected]), [89_900]);
         let needed = Group {
             stolen: 8_000,
             refaulted: 1_000,
             ..group(40_000, UNLIMITED, 12_000)
         };
         // Its share is half of memory, and it holds less.
-        assert_eq!(needed.floor(&HOST, 200), 40_000);
-        assert_eq!(limits(&HOST, &[needed]), [UNLIMITED]);
+        assert_eq!(needed.least_limit(&HOST, 200), 40_000);
+        assert_eq!(next_limits(&HOST, &[needed]), [UNLIMITED]);
         let more = Group {
             usage: 90_000,
             ..needed
         };
-        assert_eq!(more.floor(&HOST, 200), 70_000);
+        assert_eq!(more.least_limit(&HOST, 200), 70_000);
         let unused = Group {
             refaulted: 999,
             ..needed
         };
-        assert_eq!(unused.floor(&HOST, 200), 0);
+        assert_eq!(unused.least_limit(&HOST, 200), 0);
     }
 
     #[test]
@@ -215,38 +219,38 @@ mod tests {
             pinned: 78_700,
             ..group(90_000, 79_000, 12_000)
         };
-        assert_eq!(limits(&HOST, &[pinned]), [78_700]);
+        assert_eq!(next_limits(&HOST, &[pinned]), [78_700]);
         // Swap is full by now: hardly anything is to be had of it.
         let full = Group {
             pinned: 80_000,
             ..pinned
         };
-        assert_eq!(limits(&HOST, &[full]), [UNLIMITED]);
+        assert_eq!(next_limits(&HOST, &[full]), [UNLIMITED]);
         let never = Group {
             limit: UNLIMITED,
             ..full
         };
-        assert_eq!(limits(&HOST, &[never]), [UNLIMITED]);
+        assert_eq!(next_limits(&HOST, &[never]), [UNLIMITED]);
     }
 
     #[test]
     fn who_allocates_less_than_its_share_pays_nothing() {
         let light = group(2_000, UNLIMITED, 900);
-        let all = limits(&HOST, &[group(60_000, UNLIMITED, 9_000), light]);
+        let all = next_limits(&HOST, &[group(60_000, UNLIMITED, 9_000), light]);
         assert_eq!(all, [59_400, UNLIMITED]);
         // The same with four times the weight of the other.
         let heavy = Group {
             weight: 400,
             ..group(2_000, UNLIMITED, 5_000)
         };
-        let all = limits(&HOST, &[group(60_000, UNLIMITED, 5_000), heavy]);
+        let all = next_limits(&HOST, &[group(60_000, UNLIMITED, 5_000), heavy]);
         assert_eq!(all, [59_400, UNLIMITED]);
     }
 
     #[test]
     fn idle_memory_is_asked_for_while_there_is_some() {
         assert_eq!(
-            [1 << 18, 1 << 20, 1 << 26].map(idle),
+            [1 << 18, 1 << 20, 1 << 26].map(idle_pages),
             [1_024, 2_048, 16_384]
         );
         assert_eq!(idle_wait(8_000, 1_024, 512, 63), 250);
@@ -260,59 +264,59 @@ mod tests {
     #[test]
     fn who_holds_less_than_its_share_pays_last() {
         // A third of 120,000 pages is a share; writers get back what was taken of them.
-        let host = Host {
+        let host = HostMemory {
             memory: 120_000,
             ..HOST
         };
         let hogs = group(90_000, UNLIMITED, 6_000);
         let writers = group(20_000, UNLIMITED, 9_000);
-        assert_eq!(limits(&host, &[hogs, writers]), [89_400, UNLIMITED]);
+        assert_eq!(next_limits(&host, &[hogs, writers]), [89_400, UNLIMITED]);
         // Nothing is to be had of the hogs: their memory has no swap to go to.
         let stuck = Group {
             pinned: 90_000,
             ..hogs
         };
-        assert_eq!(limits(&host, &[stuck, writers]), [UNLIMITED, 19_400]);
+        assert_eq!(next_limits(&host, &[stuck, writers]), [UNLIMITED, 19_400]);
         // Or they allocate no more than their share.
         let calm = Group { rate: 100, ..hogs };
-        assert_eq!(limits(&host, &[calm, writers]), [UNLIMITED, 19_400]);
+        assert_eq!(next_limits(&host, &[calm, writers]), [UNLIMITED, 19_400]);
     }
 
     #[test]
     fn a_rate_is_forgotten_in_half_a_second() {
-        assert_eq!(rate(0, 1_000, 100), 2_500);
+        assert_eq!(update_rate(0, 1_000, 100), 2_500);
         let mut smooth = 10_000;
         for _ in 0..5 {
-            smooth = rate(smooth, 0, 100);
+            smooth = update_rate(smooth, 0, 100);
         }
         assert!(smooth < 2_500, "{smooth}");
     }
 
     #[test]
     fn headroom_grows_while_allocations_stall_and_shrinks_again() {
-        let least = headroom(140_000, 0, 0, false);
+        let least = next_headroom(140_000, 0, 0, false);
         assert_eq!(least, 1_093);
         let mut now = least;
         for _ in 0..20 {
-            now = headroom(140_000, now, now, true);
+            now = next_headroom(140_000, now, now, true);
         }
         assert_eq!(now, 8_750);
         for _ in 0..2_000 {
-            now = headroom(140_000, now, now, false);
+            now = next_headroom(140_000, now, now, false);
         }
         assert!(now < least + 64, "{now}");
     }
 
     #[test]
     fn headroom_that_was_not_there_does_not_grow() {
-        let least = headroom(140_000, 0, 0, false);
-        assert_eq!(headroom(140_000, least, least / 2 - 1, true), least);
+        let least = next_headroom(140_000, 0, 0, false);
+        assert_eq!(next_headroom(140_000, least, least / 2 - 1, true), least);
         assert_eq!(
-            headroom(140_000, least, least / 2, true),
+            next_headroom(140_000, least, least / 2, true),
             least + least / 4 + 1
         );
         // Nor does it shrink while allocations reclaim.
-        assert_eq!(headroom(140_000, 8_000, 0, true), 8_000);
+        assert_eq!(next_headroom(140_000, 8_000, 0, true), 8_000);
     }
 
     proptest! {
@@ -321,7 +325,7 @@ mod tests {
         #[test]
         fn any_host(host: [u64; 3], all in prop::collection::vec(any::<([u64; 7], [u32; 2])>(), 0..8)) {
             let [memory, free, headroom] = host;
-            let host = Host { memory, free, headroom };
+            let host = HostMemory { memory, free, headroom };
             let groups: Vec<Group> = all.iter().map(|(pages, flags)| Group {
                 usage: pages[0],
                 limit: if flags[1] & 2 == 0 { UNLIMITED } else { pages[1] },
@@ -333,8 +337,8 @@ mod tests {
                 weight: flags[0],
                 fixed: flags[1] & 1,
             }).collect();
-            let new = limits(&host, &groups);
-            let weights = weights(&groups);
+            let new = next_limits(&host, &groups);
+            let weights = total_weight(&groups);
             let base = |group: &Group| match group.limit {
                 UNLIMITED => group.usage.min(PAGES_MAX),
                 limit => limit.min(PAGES_MAX),
@@ -344,7 +348,7 @@ mod tests {
                     prop_assert_eq!(*new, group.limit);
                 } else if *new < base(group) {
                     prop_assert!(*new >= base(group) - base(group) / 8);
-                    prop_assert!(*new >= group.floor(&host, weights));
+                    prop_assert!(*new >= group.least_limit(&host, weights));
                 }
             }
         }
@@ -362,7 +366,7 @@ mod tests {
             let room = HOST.memory - others;
             prop_assume!(wants.iter().map(|(want, _)| want).sum::<u64>() > room + 9_000);
             let mut groups: Vec<Group> = wants.iter().map(|_| group(0, UNLIMITED, 0)).collect();
-            let mut now = headroom(HOST.memory, 0, 0, false);
+            let mut now = next_headroom(HOST.memory, 0, 0, false);
             let mut was = 0;
             let mut past: Vec<Vec<u64>> = Vec::new();
             // Steps since the last stall.
@@ -383,13 +387,13 @@ mod tests {
                     group.usage += grown;
                     free -= grown;
                     // It takes at its speed in any case: what it takes beyond is swapped out.
-                    group.rate = rate(group.rate, (*speed).max(group.usage.abs_diff(before)), 100);
-                    group.stolen = rate(group.stolen, speed.saturating_sub(grown), 100);
+                    group.rate = update_rate(group.rate, (*speed).max(group.usage.abs_diff(before)), 100);
+                    group.stolen = update_rate(group.stolen, speed.saturating_sub(grown), 100);
                 }
                 since = if stalled { 0 } else { since + 1 };
-                now = headroom(HOST.memory, now, was, stalled);
+                now = next_headroom(HOST.memory, now, was, stalled);
                 was = free;
-                let new = limits(&Host { free, headroom: now, ..HOST }, &groups);
+                let new = next_limits(&HostMemory { free, headroom: now, ..HOST }, &groups);
                 for (group, limit) in groups.iter_mut().zip(&new) {
                     // As the agent: what changes by less than 256 KiB is not written.
                     if group.limit == UNLIMITED || group.limit.abs_diff(*limit) >= 64 {
@@ -426,9 +430,9 @@ mod tests {
             free in 0u64..5_000,
             all in prop::collection::vec((0u64..50_000, 0u64..20_000), 1..6),
         ) {
-            let host = Host { free, ..HOST };
+            let host = HostMemory { free, ..HOST };
             let groups: Vec<Group> = all.iter().map(|(usage, rate)| group(*usage, UNLIMITED, *rate)).collect();
-            let taken: u64 = limits(&host, &groups).iter().zip(&groups)
+            let taken: u64 = next_limits(&host, &groups).iter().zip(&groups)
                 .map(|(limit, group)| group.usage.saturating_sub(*limit)).sum();
             prop_assert!(taken <= HOST.headroom.saturating_sub(free));
             let total: u64 = groups.iter().map(|group| group.rate).sum();

@@ -4,7 +4,7 @@
 mod c {
     use super::*;
     unsafe extern "C" {
-        pub fn weir_recorded_note(recorded: *mut Recorded, look: *const Look) -> u64;
+        pub fn weir_recorded_note(recorded: *mut Recorded, look: *const WbSnapshot) -> u64;
     }
 }
 
@@ -15,7 +15,7 @@ pub const AHEAD_MOST: u64 = 2_048;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Look {
+pub struct WbSnapshot {
     /// Before the first count was read.
     pub begun_ns: u64,
     /// After the last count was read.
@@ -46,7 +46,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// Notes a look. Returns the pages that are new.
-    pub fn note(&mut self, look: &Look) -> u64 {
+    pub fn record_snapshot(&mut self, look: &WbSnapshot) -> u64 {
         // SAFETY: the pointers are valid for the call, `self` exclusively.
         unsafe { c::weir_recorded_note(self, look) }
     }
@@ -56,13 +56,13 @@ impl Recorded {
 mod tests {
     use super::*;
 
-    fn look(begun_ns: u64, ended_ns: u64, dirtied: u64) -> Look {
-        Look {
+    fn look(begun_ns: u64, ended_ns: u64, dirtied: u64) -> WbSnapshot {
+        WbSnapshot {
             begun_ns,
             ended_ns,
             dirtied,
             unreported: 32,
-            ..Look::default()
+            ..WbSnapshot::default()
         }
     }
 
@@ -70,14 +70,22 @@ mod tests {
     #[test]
     fn worked_example() {
         let mut recorded = Recorded::default();
-        let first = Look {
+        let first = WbSnapshot {
             first: 1,
             ..look(1, 2, 5_000)
         };
-        assert_eq!(recorded.note(&first), 32);
-        assert_eq!(recorded.note(&look(5, 6, 5_100)), 100);
-        assert_eq!(recorded.note(&look(3, 9, 5_050)), 0, "an earlier look");
-        assert_eq!(recorded.note(&look(10, 11, 10)), 10, "a wb made anew");
+        assert_eq!(recorded.record_snapshot(&first), 32);
+        assert_eq!(recorded.record_snapshot(&look(5, 6, 5_100)), 100);
+        assert_eq!(
+            recorded.record_snapshot(&look(3, 9, 5_050)),
+            0,
+            "an earlier look"
+        );
+        assert_eq!(
+            recorded.record_snapshot(&look(10, 11, 10)),
+            10,
+            "a wb made anew"
+        );
     }
 
     #[test]
@@ -87,7 +95,7 @@ mod tests {
             ended_ns: 50,
         };
         let known = recorded;
-        assert_eq!(recorded.note(&look(40, 60, 97_000)), 0);
+        assert_eq!(recorded.record_snapshot(&look(40, 60, 97_000)), 0);
         assert_eq!(recorded, known, "the next look bills nothing twice");
     }
 
@@ -97,8 +105,12 @@ mod tests {
             pages: 100_000,
             ended_ns: 50,
         };
-        assert_eq!(recorded.note(&look(51, 52, 99_500)), 0);
-        assert_eq!(recorded.note(&look(53, 54, 100_001)), 1);
-        assert_eq!(recorded.note(&look(55, 56, 97_000)), 3_001, "bounded");
+        assert_eq!(recorded.record_snapshot(&look(51, 52, 99_500)), 0);
+        assert_eq!(recorded.record_snapshot(&look(53, 54, 100_001)), 1);
+        assert_eq!(
+            recorded.record_snapshot(&look(55, 56, 97_000)),
+            3_001,
+            "bounded"
+        );
     }
 }

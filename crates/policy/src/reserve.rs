@@ -10,18 +10,18 @@ mod c {
     unsafe extern "C" {
         pub fn weir_reserve_unused(floor: u64, claimed: u64) -> u64;
         pub fn weir_reserve_beyond(floor: u64, claimed: u64) -> u64;
-        pub fn weir_host_amend(limits: *mut Limits, host: *const Host, kind: Pass) -> i32;
+        pub fn weir_host_amend(limits: *mut Limits, host: *const Reservation, kind: Pass) -> i32;
     }
 }
 
 /// Of `floor`, what those pages that claim it leave.
-pub fn unused(floor: u64, claimed: u64) -> u64 {
+pub fn unused_pages(floor: u64, claimed: u64) -> u64 {
     // SAFETY: takes and returns integers.
     unsafe { c::weir_reserve_unused(floor, claimed) }
 }
 
 /// Of the pages that claim `floor`, those it has no room for: they claim the next one up.
-pub fn beyond(floor: u64, claimed: u64) -> u64 {
+pub fn pages_beyond(floor: u64, claimed: u64) -> u64 {
     // SAFETY: takes and returns integers.
     unsafe { c::weir_reserve_beyond(floor, claimed) }
 }
@@ -30,15 +30,15 @@ pub fn beyond(floor: u64, claimed: u64) -> u64 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Host {
-    /// Sum of [`unused`] over all floors.
+pub struct Reservation {
+    /// Sum of [`unused_pages`] over all floors.
     pub unused: u64,
 }
 
-impl Host {
+impl Reservation {
     /// Lowers the limits of the host's domain. Returns false and changes nothing if nothing is
     /// reserved and unused, or if a reader asks.
-    pub fn amend(&self, limits: &mut Limits, kind: Pass) -> bool {
+    pub fn amend_limits(&self, limits: &mut Limits, kind: Pass) -> bool {
         // SAFETY: the pointers are valid for the call, `limits` exclusively.
         unsafe { c::weir_host_amend(limits, self, kind) != 0 }
     }
@@ -58,14 +58,14 @@ mod tests {
 
     fn amended(stock: Limits, unused: u64, kind: Pass) -> Limits {
         let mut limits = stock;
-        assert!(Host { unused }.amend(&mut limits, kind));
+        assert!(Reservation { unused }.amend_limits(&mut limits, kind));
         limits
     }
 
     /// The example at the top of `policy/reserve.c`.
     #[test]
     fn worked_example() {
-        let of_both = |one, other| unused(2_048, one) + unused(2_048, other);
+        let of_both = |one, other| unused_pages(2_048, one) + unused_pages(2_048, other);
         assert_eq!((of_both(2_048, 48), of_both(9_999, 2_048)), (2_000, 0));
         let limits = amended(STOCK, of_both(2_048, 48), Pass::Writer);
         assert_eq!(
@@ -77,14 +77,15 @@ mod tests {
                 dom_limit: 6_192
             }
         );
-        assert_eq!(arith::freerun(limits.thresh, limits.bg_thresh), 4_644);
+        assert_eq!(arith::freerun_level(limits.thresh, limits.bg_thresh), 4_644);
     }
 
     /// The second example there: a floor inside another.
     #[test]
     fn worked_example_of_nested_floors() {
-        let still_unused =
-            |inner, rest| unused(1_000, inner) + unused(3_000, rest + beyond(1_000, inner));
+        let still_unused = |inner, rest| {
+            unused_pages(1_000, inner) + unused_pages(3_000, rest + pages_beyond(1_000, inner))
+        };
         assert_eq!(still_unused(1_500, 700), 1_800);
         assert_eq!(still_unused(1_500, 2_500), 0);
         assert_eq!(still_unused(0, 2_500), 1_500);
@@ -115,8 +116,8 @@ mod tests {
     #[test]
     fn readers_see_stock_and_nothing_unused_changes_nothing() {
         let mut limits = STOCK;
-        assert!(!Host { unused: 4_096 }.amend(&mut limits, Pass::Reader));
-        assert!(!Host { unused: 0 }.amend(&mut limits, Pass::Writer));
+        assert!(!Reservation { unused: 4_096 }.amend_limits(&mut limits, Pass::Reader));
+        assert!(!Reservation { unused: 0 }.amend_limits(&mut limits, Pass::Writer));
         assert_eq!(limits, STOCK);
     }
 

@@ -62,7 +62,7 @@ impl Subtree {
     }
 
     /// Pages that claim this level's floor.
-    pub fn claimed(&self) -> u64 {
+    pub fn claimed_pages(&self) -> u64 {
         c::weir_subtree_pages(self.claim)
     }
 }
@@ -87,12 +87,12 @@ mod tests {
         assert_eq!((of_b.dirty, of_b.claim), (3_400, 300));
         a.add(&mut of_b, A, 0);
         let unused = a.add(&mut Tally::between(&held(0), &held(5_000)), A, 0);
-        assert_eq!((a.dirty, a.claimed(), unused), (8_400, 5_300, 700));
+        assert_eq!((a.dirty, a.claimed_pages(), unused), (8_400, 5_300, 700));
         let mut cleaned = Tally::between(&held(3_400), &held(2_400));
         assert_eq!(b.add(&mut cleaned, B, 0), 700);
         assert_eq!(cleaned.claim, -300);
         assert_eq!(a.add(&mut cleaned, A, 0), 1_000);
-        assert_eq!((a.dirty, a.claimed()), (7_400, 5_000));
+        assert_eq!((a.dirty, a.claimed_pages()), (7_400, 5_000));
     }
 
     #[test]
@@ -119,6 +119,6 @@ mod tests {
             claim: -3,
         };
         assert_eq!(sums.add(&mut change, 10, 0), 10);
-        assert_eq!((sums.claimed(), sums.dirty, change.claim), (0, -3, 0));
+        assert_eq!((sums.claimed_pages(), sums.dirty, change.claim), (0, -3, 0));
     }
 }

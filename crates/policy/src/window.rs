@@ -32,21 +32,21 @@ pub struct Rate {
 impl Rate {
     /// Notes that `pages` were written in `ns`, while a flusher waited that submits `part` pages at
     /// a time. Older figures fade.
-    pub fn note(&mut self, pages: u64, ns: u64, part: u64) {
+    pub fn record_rate(&mut self, pages: u64, ns: u64, part: u64) {
         // SAFETY: `self` is a valid struct of the C layout.
-        unsafe { c::weir_window_rate_note(self, pages, ns, part) }
+        unsafe { c::weir_window_rate_note(self, pages, ns, part_pages) }
     }
 }
 
 /// Pages that a flusher submits at a time under a window of `window` pages.
-pub fn part(window: u64) -> u64 {
+pub fn part_pages(window: u64) -> u64 {
     // SAFETY: pure arithmetic.
     unsafe { c::weir_window_part(window) }
 }
 
 /// Pages to be written before there is room for a part, with `in_flight` under writeback; 0 if
 /// there is room.
-pub fn excess(window: u64, in_flight: u64) -> u64 {
+pub fn excess_pages(window: u64, in_flight: u64) -> u64 {
     // SAFETY: pure arithmetic.
     unsafe { c::weir_window_excess(window, in_flight) }
 }
@@ -54,7 +54,7 @@ pub fn excess(window: u64, in_flight: u64) -> u64 {
 /// For how long a flusher sleeps, in nanoseconds, until `excess` pages are written at `rate`.
 pub fn sleep_ns(excess: u64, rate: &Rate) -> u64 {
     // SAFETY: `rate` is a valid struct of the C layout.
-    unsafe { c::weir_window_sleep_ns(excess, rate) }
+    unsafe { c::weir_window_sleep_ns(excess_pages, rate) }
 }
 
 /// Flushers that may sleep at a time in each of `asking` cgroups side by side, of `places` for all.
@@ -71,27 +71,27 @@ mod tests {
     #[test]
     fn a_window_is_filled_in_four_parts() {
         let window = 64;
-        assert_eq!(part(window), 16);
-        assert_eq!(excess(window, 48), 0);
-        assert_eq!(excess(window, 64), 16);
+        assert_eq!(part_pages(window), 16);
+        assert_eq!(excess_pages(window, 48), 0);
+        assert_eq!(excess_pages(window, 64), 16);
         let mut rate = Rate::default();
-        rate.note(16, 4_000_000, part(window));
+        rate.record_rate(16, 4_000_000, part_pages(window));
         assert_eq!(sleep_ns(16, &rate), 2_000_000);
     }
 
     #[test]
     fn a_part_is_at_least_64_kib_and_at_most_8_mib() {
-        assert_eq!(part(16), 16);
-        assert_eq!(part(511), 127);
-        assert_eq!(part(512), 256);
-        assert_eq!(part(u64::MAX), 2048);
+        assert_eq!(part_pages(16), 16);
+        assert_eq!(part_pages(511), 127);
+        assert_eq!(part_pages(512), 256);
+        assert_eq!(part_pages(u64::MAX), 2048);
         // A window that is no larger than a part has room once nothing is in flight.
-        assert_eq!((excess(16, 0), excess(16, 1)), (0, 1));
+        assert_eq!((excess_pages(16, 0), excess_pages(16, 1)), (0, 1));
     }
 
     #[test]
     fn a_sleep_has_bounds_whatever_was_measured() {
-        let sleeps = |pages, ns, excess| sleep_ns(excess, &Rate { pages, ns });
+        let sleeps = |pages, ns, excess| sleep_ns(excess_pages, &Rate { pages, ns });
         assert_eq!(sleeps(0, 0, 1), 200_000);
         assert_eq!(sleeps(1, 1_000_000_000, u64::MAX), 10_000_000);
         assert_eq!(sleeps(1_000_000, 1, 100), 200_000);
@@ -101,14 +101,14 @@ mod tests {
     fn a_rate_follows_the_disk() {
         let mut rate = Rate::default();
         for _ in 0..20 {
-            rate.note(16, 4_000_000, 16);
+            rate.record_rate(16, 4_000_000, 16);
         }
         for _ in 0..20 {
-            rate.note(16, 400_000, 16);
+            rate.record_rate(16, 400_000, 16);
         }
         let page = rate.ns / rate.pages;
         assert!((25_000..30_000).contains(&page), "{page}");
-        rate.note(u64::MAX, u64::MAX, 16);
+        rate.record_rate(u64::MAX, u64::MAX, 16);
         assert!(rate.pages <= 64 && rate.ns <= 1_000_000_000, "{rate:?}");
     }
 
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(places_part(places, 0), places_part(places, 1));
             for asking in 1..=300 {
                 let part = places_part(places, asking);
-                let all = u64::from(part) * u64::from(asking);
+                let all = u64::from(part_pages) * u64::from(asking);
                 let most = u64::from(places - places / 4);
                 assert!(part == 1 || all <= most, "{places}, {asking}: {part}");
                 assert!(all + u64::from(asking) > most, "{places}, {asking}: {part}");

@@ -123,7 +123,7 @@ impl Host {
 
     fn pass(&mut self, writer: usize) {
         let (cgroup, now_ms) = (self.writers[writer].cgroup, self.now_ms);
-        let mut hold = Hold::of(std::mem::take(&mut self.writers[writer].dirtied));
+        let mut hold = Hold::for_pages(std::mem::take(&mut self.writers[writer].dirtied));
         let mut below = cgroup;
         for at in self.path(cgroup) {
             if self.cgroups[at].bound.is_some() {
@@ -133,15 +133,15 @@ impl Host {
                 };
                 until(self, now_ms);
                 self.at_line(at, below, |line| {
-                    line.charge(now_ms * MS, at as u64 + 1, &mut hold);
+                    line.charge_pages(now_ms * MS, at as u64 + 1, &mut hold);
                 });
                 until(self, now_ms + hold.due_ms + PART_LINGERS_MS);
             }
             below = at;
         }
-        self.writers[writer].poll = hold.poll(STOCK_POLL);
+        self.writers[writer].poll = hold.poll_pages(STOCK_POLL);
         self.writers[writer].hold = hold;
-        if hold.holds() {
+        if hold.must_wait() {
             self.sleep(writer, hold.due_ms);
         }
     }
@@ -265,7 +265,9 @@ fn a_bound_that_changes_holds_within_a_step() {
     host.runs(3_000);
     for bound in [8 * MIB, 512 << 10, 2 * MIB] {
         let (now_ns, cgroup) = (host.now_ms * MS, &mut host.cgroups[0]);
-        cgroup.level.advance(cgroup.bound.expect("a bound"), now_ns);
+        cgroup
+            .level
+            .advance_to(cgroup.bound.expect("a bound"), now_ns);
         cgroup.bound = Some(bound);
         // What the former bound let them dirty is to be paid for by this one.
         let since = host.now_ms as usize + 4_000;

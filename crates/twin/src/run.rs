@@ -126,7 +126,7 @@ fn lay_out(host: &mut Host, config: &HostConfig, scenario: &Scenario) {
                     let wb = config.writeback_of_job(tasks, scenario, index, process);
                     tasks.count_completions(wb, pages);
                     if let Some(pace) = config.laid_out_at {
-                        let throttled = pages > policy::arith::freerun(limit, background);
+                        let throttled = pages > policy::arith::freerun_level(limit, background);
                         tasks.wbs[wb].rates.learn_pace(pace, pages, throttled);
                     }
                 }

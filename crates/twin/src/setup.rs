@@ -157,7 +157,7 @@ fn check_cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
             let has_effect = file != "memory.low" || !scenario.tiers.is_empty();
             if !known.contains(&file.as_str()) || !has_effect {
                 refusals.push((key(file), format!("the twin does not model `{file}`")));
-            } else if policy::parse::bytes(value.as_bytes()).is_err() {
+            } else if policy::parse::parse_bytes(value.as_bytes()).is_err() {
                 refusals.push((key(file), format!("`{value}` is not a size or `max`")));
             }
         }

@@ -153,12 +153,12 @@ impl Weir {
     }
 
     /// Figures that the host's limits are amended by.
-    fn drain_host(&self) -> drain::Host {
-        drain::Host {
+    fn drain_host(&self) -> drain::DrainHost {
+        drain::DrainHost {
             limit: self.drain.limit,
             stock: self.stock,
             unused: self.unused_total,
-            ..drain::Host::default()
+            ..drain::DrainHost::default()
         }
     }
 
@@ -175,7 +175,7 @@ impl Weir {
             dirty: 0,
             dom_limit: 0,
         };
-        amend::global(&mut limits, Pass::Writer, &self.drain_host(), None);
+        amend::amend_global(&mut limits, Pass::Writer, &self.drain_host(), None);
         limits
     }
 }
@@ -194,7 +194,7 @@ impl Hooks {
     /// A cgroup's ceiling, in pages.
     fn ceiling_pages(&self, cgroup: usize) -> Option<u64> {
         let group = self.weir.as_ref()?.groups.get(cgroup)?;
-        let pages = || group.ceiling.pages(group.avail);
+        let pages = || group.ceiling.limit_pages(group.avail);
         group.has_ceiling().then(pages)
     }
 
@@ -235,8 +235,8 @@ impl Hooks {
         let weir = self.weir.as_ref()?;
         let left = |at: usize| {
             let memory =
-                policy::floor::left(self.floor_room(at), self.cgroups[at].subtree.pages_held());
-            let below = |(ceiling, held)| policy::ceiling::left(ceiling, &held);
+                policy::floor::pages_left(self.floor_room(at), self.cgroups[at].subtree.pages_held());
+            let below = |(ceiling, held)| policy::ceiling::pages_left(ceiling, &held);
             memory.min(self.held_below(at).map_or(policy::UNLIMITED, below))
         };
         let mut pass = FloorPass {
@@ -254,9 +254,9 @@ impl Hooks {
         for at in self.path_to_root(index) {
             let group = &weir.groups[at];
             if group.floor > 0 {
-                pass.cover(&Cover {
+                pass.cover_by(&Cover {
                     floor: group.floor,
-                    claim: group.subtree.claimed(),
+                    claim: group.subtree.claimed_pages(),
                     by_folio: self.cgroups[at].subtree.pages_held(),
                     in_wb: self.wbs[wb].counts.pages_held(),
                     foreign: 0,

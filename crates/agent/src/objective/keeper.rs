@@ -262,8 +262,8 @@ impl ObjectiveKeeper {
             kept: 0,
         };
         let before = of.objective.budget;
-        of.objective.step(&look);
-        of.level = of.objective.level(of.settings.floor, &held);
+        of.objective.take_look(&look);
+        of.level = of.objective.level_pages(of.settings.floor, &held);
         if of.objective.budget != before {
             self.journal.log_event(&JournalEvent::Budget {
                 objective: of.index,

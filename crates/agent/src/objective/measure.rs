@@ -3,7 +3,7 @@
 
 use super::settings::{Bound, ObjectiveSettings};
 use observe::syncs::Timed;
-use policy::objective::spare;
+use policy::objective::spare_values;
 use std::collections::VecDeque;
 use std::fs;
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ impl Measure {
                 let counted = all.filter(|(began, _)| *began >= since_ns);
                 let mut times: Vec<u64> = counted.map(|(_, took)| took).collect();
                 times.sort_unstable_by(|a, b| b.cmp(a));
-                let spared = spare(times.len() as u64, per_mille);
+                let spared = spare_values(times.len() as u64, per_mille);
                 times.get(usize::try_from(spared).ok()?).copied()
             }
             Bound::Pressure { file, .. } => {

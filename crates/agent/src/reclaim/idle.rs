@@ -77,7 +77,7 @@ impl Idle {
         let became = others.counts_since(before);
         let (stolen, refaulted) = (became.stolen, became.refaulted);
         self.wait_ms = reclaim::idle_wait(self.wait_ms, asked, stolen, refaulted);
-        let pages = reclaim::idle(memory);
+        let pages = reclaim::idle_pages(memory);
         let file = self.root.join(FILE);
         let thread = Builder::new().name("reclaim-idle".into());
         self.running = Some(thread.spawn(move || write(&file, pages))?);

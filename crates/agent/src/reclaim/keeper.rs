@@ -88,7 +88,7 @@ impl ReclaimKeeper {
         Ok(ReclaimKeeper {
             trigger: host.set_trigger()?,
             stalls: host.allocation_stalls()?,
-            headroom: reclaim::headroom(host.read_zones()?.managed, 0, 0, false),
+            headroom: reclaim::next_headroom(host.read_zones()?.managed, 0, 0, false),
             free: 0,
             limited: ReclaimCounts::default(),
             idle: Idle::new(tree.root()),
@@ -190,19 +190,19 @@ impl ReclaimKeeper {
         self.steps += 1;
         let ZoneMemory { managed, free } = self.host.read_zones()?;
         let swap = self.host.free_swap()?;
-        self.headroom = reclaim::headroom(managed, self.headroom, self.free, stalled);
+        self.headroom = reclaim::next_headroom(managed, self.headroom, self.free, stalled);
         self.free = free;
         if self.found.is_none_or(|found| now - found >= FIND) {
             self.find_members(managed, swap);
         }
         self.measure_members(elapsed, now, swap);
         let groups: Vec<Group> = self.members.values().map(|member| member.group).collect();
-        let host = reclaim::Host {
+        let host = reclaim::HostMemory {
             memory: free + groups.iter().map(|group| group.usage).sum::<u64>(),
             free,
             headroom: self.headroom,
         };
-        let limits = reclaim::limits(&host, &groups);
+        let limits = reclaim::next_limits(&host, &groups);
         let inodes: Vec<u64> = self.members.keys().copied().collect();
         for (inode, limit) in inodes.into_iter().zip(limits) {
             self.apply_limit(inode, limit, now);
@@ -218,7 +218,7 @@ impl ReclaimKeeper {
         }
         let is_first = self.idle.request_idle(managed, self.limited, now);
         if is_first.context("memory.reclaim of the root")? {
-            let mib = reclaim::idle(managed) >> 8;
+            let mib = reclaim::idle_pages(managed) >> 8;
             self.journal.log_event(&JournalEvent::ReclaimIdle { mib });
         }
         Ok(())
@@ -277,10 +277,10 @@ impl ReclaimKeeper {
             };
             let before = member.reading;
             let group = &mut member.group;
-            group.rate = reclaim::rate(group.rate, reading.allocated_since(&before), ms);
+            group.rate = reclaim::update_rate(group.rate, reading.allocated_since(&before), ms);
             let counts = reading.counts.counts_since(before.counts);
-            group.stolen = reclaim::rate(group.stolen, counts.stolen, ms);
-            group.refaulted = reclaim::rate(group.refaulted, counts.refaulted, ms);
+            group.stolen = reclaim::update_rate(group.stolen, counts.stolen, ms);
+            group.refaulted = reclaim::update_rate(group.refaulted, counts.refaulted, ms);
             if group.limit != UNLIMITED {
                 *limited = limited.sum_with(counts);
             }

@@ -383,7 +383,7 @@ impl StockKeeper {
                 requests: found(&files[0])?,
                 kib: found(&files[1])?,
             };
-            let narrow = own.narrowed(pages)?;
+            let narrow = own.narrow_to(pages)?;
             let [requests, kib] = files;
             Some((disk, [(requests, narrow.requests), (kib, narrow.kib)]))
         });

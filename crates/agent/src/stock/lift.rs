@@ -87,10 +87,10 @@ impl Lift {
                     ran: u32::from(doing.values().any(|of| of.ran)),
                     waited: u32::from(doing.values().any(|of| of.waited)),
                 };
-                self.headroom.step(&self.drain, &beat, &look)
+                self.headroom.take_beat(&self.drain, &beat, &look)
             }
         };
-        self.drain.step(&beat);
+        self.drain.take_beat(&beat);
         Ok(())
     }
 

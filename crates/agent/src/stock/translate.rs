@@ -50,7 +50,7 @@ pub struct CgroupMemory {
 impl HostLimits {
     /// Dirty pages at which the kernel begins to throttle, which floors are taken from.
     pub fn freerun_pages(&self) -> u64 {
-        policy::arith::freerun(self.limit, self.background)
+        policy::arith::freerun_level(self.limit, self.background)
     }
 
     /// Page cache with which the kernel's limit for a cgroup is `ceiling` pages.

@@ -129,7 +129,7 @@ mod tests {
             bdi: "8:0".into(),
             cgroup,
             limit,
-            setpoint: policy::arith::setpoint(freerun, limit),
+            setpoint: policy::arith::setpoint_level(freerun, limit),
             dirty,
             ..Pause::default()
         };

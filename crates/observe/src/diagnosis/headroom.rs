@@ -114,5 +114,5 @@ fn with_room(seen: &Observation, limits: &Limits, host: &HostSettings, rate: u64
         available: host.available.map_or(host.dirtyable, |bytes| bytes / PAGE),
         ..Look::default()
     };
-    headroom.step(&drain, &beat, &look)
+    headroom.take_beat(&drain, &beat, &look)
 }

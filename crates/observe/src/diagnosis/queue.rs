@@ -88,7 +88,7 @@ fn queue_remedy(disk: &str, own: &QueueBound, bytes: u64, rate: u64) -> Option<R
         requests: own.requests,
         kib: own.kib,
     };
-    let narrow = now.narrowed((bytes >> 10) / PAGE_KIB)?;
+    let narrow = now.narrow_to((bytes >> 10) / PAGE_KIB)?;
     let (requests, kib) = (narrow.requests, narrow.kib);
     let directory = format!("/sys/block/{disk}/queue");
     Some(Remedy {

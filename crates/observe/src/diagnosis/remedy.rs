@@ -171,8 +171,8 @@ pub(super) fn floor_remedy(seen: &Observation, group: &Group) -> Option<Remedy> 
     let stat = seen.cgroup_at(&path).and_then(|cgroup| cgroup.stat);
     let ceiling = stat.and_then(|stat| stat.ceiling);
     let cap = path_up(&path)
-        .filter_map(|path| Some(caps(seen.cgroup_at(path)?.max?).own()))
-        .chain(ceiling.map(|bytes| policy::ceiling::limit(bytes / PAGE)))
+        .filter_map(|path| Some(caps(seen.cgroup_at(path)?.max?).capped_floor()))
+        .chain(ceiling.map(|bytes| policy::ceiling::writer_limit(bytes / PAGE)))
         .min()
         .unwrap_or(UNLIMITED);
     let others: f64 = seen
@@ -182,7 +182,11 @@ pub(super) fn floor_remedy(seen: &Observation, group: &Group) -> Option<Remedy> 
         .filter_map(|cgroup| cgroup.dirty_min)
         .map(|floor| floor as f64)
         .sum();
-    let room = pool.total().saturating_sub(others as u64 / PAGE).min(cap) * PAGE;
+    let room = pool
+        .total_floors()
+        .saturating_sub(others as u64 / PAGE)
+        .min(cap)
+        * PAGE;
     // One that is there already is full, or it would not be throttled.
     let own = seen.cgroup_at(&path).and_then(|cgroup| cgroup.dirty_min);
     let own = own.unwrap_or(0);

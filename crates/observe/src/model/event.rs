@@ -144,12 +144,12 @@ pub struct Limits {
 impl Limits {
     /// The level at which the host's domain begins to hold writers.
     pub fn freerun_pages(&self) -> u64 {
-        arith::freerun(self.thresh, self.background)
+        arith::freerun_level(self.thresh, self.background)
     }
 
     /// The level that the throttle aims at in the host's domain.
     pub fn setpoint_pages(&self) -> u64 {
-        arith::setpoint(self.freerun_pages(), self.thresh)
+        arith::setpoint_level(self.freerun_pages(), self.thresh)
     }
 }
 

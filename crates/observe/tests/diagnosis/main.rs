@@ -51,7 +51,7 @@ fn observation(freerun: u64, dirty: u64, host: Limits) -> Observation {
         bdi: "254:0".into(),
         cgroup: VICTIM,
         limit: 8192,
-        setpoint: policy::arith::setpoint(freerun, 8192),
+        setpoint: policy::arith::setpoint_level(freerun, 8192),
         dirty,
         dirtied: 4,
         task_ratelimit: 160,

@@ -4,7 +4,7 @@
 use super::*;
 
 pub(super) fn check_floors(cgroups: &[Caps], host_thresh: u64) {
-    let own: Vec<u64> = cgroups.iter().map(Caps::own).collect();
+    let own: Vec<u64> = cgroups.iter().map(Caps::capped_floor).collect();
     for (caps, &own) in cgroups.iter().zip(&own) {
         assert!(own <= caps.wanted, "never more than asked for");
         if caps.memory_max != UNLIMITED {
@@ -18,26 +18,29 @@ pub(super) fn check_floors(cgroups: &[Caps], host_thresh: u64) {
             memory_max: caps.memory_max.saturating_add(1),
             ..*caps
         };
-        assert!(roomier.own() >= own, "monotonic in memory.max");
+        assert!(roomier.capped_floor() >= own, "monotonic in memory.max");
         let protected = Caps {
             memory_min: caps.memory_min.saturating_add(1),
             ..*caps
         };
-        assert!(protected.own() <= own, "anti-monotonic in memory.min");
+        assert!(
+            protected.capped_floor() <= own,
+            "anti-monotonic in memory.min"
+        );
     }
     let wanted_total = own.iter().fold(0, |sum: u64, &own| sum.saturating_add(own));
     let pool = Pool {
         wanted_total,
         host_thresh,
     };
-    let effective: Vec<u64> = own.iter().map(|&own| pool.effective(own)).collect();
+    let effective: Vec<u64> = own.iter().map(|&own| pool.scaled_floor(own)).collect();
     let sum: u128 = effective.iter().copied().map(u128::from).sum();
     assert!(
         sum <= u128::from(floors_cap(host_thresh)),
         "all floors: 80 % of the limit"
     );
     assert!(
-        sum <= u128::from(pool.total()),
+        sum <= u128::from(pool.total_floors()),
         "the total is an upper bound"
     );
     for (&own, &effective) in own.iter().zip(&effective) {
@@ -53,7 +56,7 @@ pub(super) fn check_floor_pass(pass: &FloorPass, more: u64) {
         .memcg_dirty
         .max(pass.wb_dirty)
         .saturating_add(pass.foreign);
-    let poll = pass.poll();
+    let poll = pass.poll_pages();
     assert!(
         (1..=1 << 32).contains(&poll),
         "at least one page, at most the square root"
@@ -112,7 +115,7 @@ pub(super) fn check_floor_pass(pass: &FloorPass, more: u64) {
 pub(super) fn check_floor_cover(pass: &FloorPass, floors: &[Cover]) {
     let found = |floors: &mut dyn Iterator<Item = &Cover>| {
         let mut found = FloorPass { floor: 0, ..*pass };
-        floors.for_each(|floor| found.cover(floor));
+        floors.for_each(|floor| found.cover_by(floor));
         found
     };
     let decides = found(&mut floors.iter());
@@ -124,11 +127,14 @@ pub(super) fn check_floor_cover(pass: &FloorPass, floors: &[Cover]) {
             .saturating_sub(held.saturating_add(floor.foreign))
     });
     assert_eq!(
-        decides.unused(),
+        decides.unused_pages(),
         most.max().unwrap_or(0),
         "of a claim and what the wb holds beyond the subtree"
     );
-    assert_eq!(decides.unused(), found(&mut floors.iter().rev()).unused());
+    assert_eq!(
+        decides.unused_pages(),
+        found(&mut floors.iter().rev()).unused_pages()
+    );
     let FloorPass {
         floor,
         memcg_dirty,
@@ -163,17 +169,17 @@ pub(super) fn check_subtrees(levels: &[(u8, u32)], tellings: &[(u8, u32, u32)]) 
         told[cgroup] = own;
         for at in std::iter::successors(Some(cgroup), |at| parent(*at)) {
             let unused = sums[at].add(&mut change, floor(at), 0);
-            assert_eq!(unused, floor(at).saturating_sub(sums[at].claimed()));
+            assert_eq!(unused, floor(at).saturating_sub(sums[at].claimed_pages()));
         }
     }
     let mut held: Vec<u64> = told.iter().map(|own| own.dirty + own.writeback).collect();
     let mut claims = held.clone();
     for at in (0..levels.len()).rev() {
         assert_eq!(sums[at].dirty + sums[at].writeback, held[at] as i64);
-        assert_eq!(sums[at].claimed(), claims[at], "of {at}");
+        assert_eq!(sums[at].claimed_pages(), claims[at], "of {at}");
         if let Some(parent) = parent(at) {
             held[parent] += held[at];
-            claims[parent] += reserve::beyond(floor(at), claims[at]);
+            claims[parent] += reserve::pages_beyond(floor(at), claims[at]);
         }
     }
 }
@@ -185,12 +191,12 @@ pub(super) fn check_credit_of_writers(passes: &[(u16, u16)], most: u64) {
     let mut tasks_ahead = 0i64;
     for &(own, recorded) in passes {
         let (own, recorded) = (u64::from(own), u64::from(recorded));
-        unbounded.charge(UNLIMITED, own, recorded, true);
-        bounded.charge(most, own, recorded, true);
+        unbounded.charge_pass(UNLIMITED, own, recorded, true);
+        bounded.charge_pass(most, own, recorded, true);
         tasks_ahead += own as i64 - recorded as i64;
         assert_eq!(unbounded.balance, -tasks_ahead);
         assert!(
-            bounded.foreign() >= unbounded.foreign(),
+            bounded.foreign_pages() >= unbounded.foreign_pages(),
             "no bound forgives a debt"
         );
     }

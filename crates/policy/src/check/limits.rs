@@ -5,13 +5,13 @@
 use super::*;
 
 pub(super) fn check_ceiling_pages(knobs: &Ceiling, avail: u64) {
-    let pages = knobs.pages(avail);
+    let pages = knobs.limit_pages(avail);
     assert!(pages >= CEILING_MIN);
     assert_eq!(
         pages == UNLIMITED,
         knobs.bytes == UNLIMITED && knobs.ratio_percent == 0
     );
-    let alone = |knobs: Ceiling| knobs.pages(avail);
+    let alone = |knobs: Ceiling| knobs.limit_pages(avail);
     let by_bytes = alone(Ceiling {
         ratio_percent: 0,
         ..*knobs
@@ -38,7 +38,7 @@ pub(super) fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: P
     };
     let ceiling = ceiling.max(CEILING_MIN);
     let mut limits = stock;
-    let decides = limits.amend(ceiling, counts, kind);
+    let decides = limits.amend_by_ceiling(ceiling, counts, kind);
     if kind == Pass::Reader || ceiling == UNLIMITED {
         assert!(!decides && limits == stock, "left alone");
         return;
@@ -69,7 +69,7 @@ pub(super) fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: P
     }
 
     // A task that stock would hold or keep writing is held or kept writing.
-    let freerun = |limits: &Limits| arith::freerun(limits.thresh, limits.bg_thresh);
+    let freerun = |limits: &Limits| arith::freerun_level(limits.thresh, limits.bg_thresh);
     if stock.dirty > freerun(&stock) {
         assert!(
             limits.dirty > freerun(&limits),
@@ -88,20 +88,23 @@ pub(super) fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: P
             "over the limit stays over the limit"
         );
     }
-    let level = ceiling::freerun(ceiling, &stock);
+    let level = ceiling::freerun_level(ceiling, &stock);
     if kind == Pass::Writer && ceiling <= PAGES_MAX && counted > level.saturating_add(2) {
-        assert!(limits.brake(), "above the freerun level of its ceiling");
+        assert!(
+            limits.is_braking(),
+            "above the freerun level of its ceiling"
+        );
     }
     let mut again = limits;
     assert!(
-        !again.amend(ceiling, counts, kind) && again == limits,
+        !again.amend_by_ceiling(ceiling, counts, kind) && again == limits,
         "idempotent"
     );
 }
 
-pub(super) fn check_host_amend(stock: &Limits, host: &Host, kind: Pass) {
+pub(super) fn check_host_amend(stock: &Limits, host: &Reservation, kind: Pass) {
     let mut limits = *stock;
-    if !host.amend(&mut limits, kind) {
+    if !host.amend_limits(&mut limits, kind) {
         assert_eq!(limits, *stock, "untouched");
         let share = exact_share(stock.thresh.min(PAGES_MAX), FLOORS_PERCENT_OF_LIMIT, 100);
         assert!(
@@ -128,13 +131,13 @@ pub(super) fn check_host_amend(stock: &Limits, host: &Host, kind: Pass) {
     }
     let mut more = *stock;
     let unused = host.unused.saturating_add(1);
-    assert!(Host { unused }.amend(&mut more, kind));
+    assert!(Reservation { unused }.amend_limits(&mut more, kind));
     assert!(more.thresh <= limits.thresh, "monotonic in what is unused");
 }
 
 /// Bounded, and no writer is suddenly far above a limit that was higher before.
 pub(super) fn check_drain(mut drain: Drain, beat: &Beat) {
-    let thresh = arith::saturate(beat.thresh);
+    let thresh = arith::saturate_pages(beat.thresh);
     let in_force = |drain: &Drain| {
         if drain.limit == 0 {
             thresh
@@ -143,12 +146,14 @@ pub(super) fn check_drain(mut drain: Drain, beat: &Beat) {
         }
     };
     let old = in_force(&drain);
-    drain.step(beat);
+    drain.take_beat(beat);
     let new = in_force(&drain);
-    let held = arith::saturate(arith::saturate(beat.dirty) + arith::saturate(beat.writeback));
-    let withdrawn = old.min(arith::saturate(held + held / 32 + 1));
+    let held = arith::saturate_pages(
+        arith::saturate_pages(beat.dirty) + arith::saturate_pages(beat.writeback),
+    );
+    let withdrawn = old.min(arith::saturate_pages(held + held / 32 + 1));
     assert!(new >= withdrawn, "stays above what is held on its way down");
-    let bound = arith::share(beat.dirtyable, PERCENT_OF_DIRTYABLE, 100);
+    let bound = arith::share_of(beat.dirtyable, PERCENT_OF_DIRTYABLE, 100);
     assert!(
         new <= thresh.max(bound).max(withdrawn),
         "bounded by dirtyable memory, or on its way down"
@@ -165,7 +170,7 @@ pub(super) fn check_drain(mut drain: Drain, beat: &Beat) {
 
 pub(super) fn check_drain_amend(before: Limits, limit: u64, stock: u64) {
     let mut after = before;
-    drain::amend(&mut after, limit, stock);
+    drain::amend_host(&mut after, limit, stock);
     if limit == 0 {
         assert_eq!(after, before, "off");
     } else if limit >= stock {
@@ -188,7 +193,7 @@ pub(super) fn check_drain_amend(before: Limits, limit: u64, stock: u64) {
 /// The decider that is named decided by its own numbers.
 pub(super) fn check_pause(facts: &pause::Facts) {
     let cgroups = (facts.thresh, facts.dirty) == (facts.cgroup_thresh, facts.cgroup_dirty);
-    let judged_by = match facts.by() {
+    let judged_by = match facts.decided_by() {
         By::Device => return assert!(facts.strictlimit != 0),
         By::Unknown => return assert!(facts.cgroup_seen == 0),
         By::Host => return assert!(facts.cgroup_seen != 0 && !cgroups),
@@ -208,7 +213,9 @@ pub(super) fn check_path(stock: &Limits, path: &[(u64, Counts)], kind: Pass) {
             ..*stock
         };
         let decided = path
-            .filter(|(ceiling, counts)| limits.amend((*ceiling).max(CEILING_MIN), counts, kind))
+            .filter(|(ceiling, counts)| {
+                limits.amend_by_ceiling((*ceiling).max(CEILING_MIN), counts, kind)
+            })
             .count();
         (limits, decided)
     };

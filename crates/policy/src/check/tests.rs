@@ -125,7 +125,7 @@ proptest! {
     /// A floor goes through the memory of each cgroup on its path: what is left is the least of all.
     #[test]
     fn floors_within_memory(path in vec(caps(), 1..9), wanted in pages()) {
-        let within = |wanted, caps: &Caps| Caps { wanted, ..*caps }.own();
+        let within = |wanted, caps: &Caps| Caps { wanted, ..*caps }.capped_floor();
         let floor = path.iter().fold(wanted, within);
         let rooms = path.iter().map(|caps| within(UNLIMITED, caps));
         prop_assert_eq!(floor, rooms.min().unwrap_or(UNLIMITED).min(wanted));
@@ -170,8 +170,8 @@ proptest! {
         for (dirtier, pages, reporter) in writes {
             unreported[dirtier] += u64::from(pages);
             let own = std::mem::take(&mut unreported[reporter]);
-            credit.charge(UNLIMITED, own, pages.into(), true);
-            prop_assert_eq!(credit.foreign(), 0);
+            credit.charge_pass(UNLIMITED, own, pages.into(), true);
+            prop_assert_eq!(credit.foreign_pages(), 0);
         }
     }
 
@@ -218,7 +218,7 @@ proptest! {
 
     #[test]
     fn reservations(limits in limits(), unused in pages(), kind in 0..3u8) {
-        Case::HostAmend { limits, host: Host { unused }, kind }.check();
+        Case::HostAmend { limits, host: Reservation { unused }, kind }.check();
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub(super) fn check_fairness(weights: [u8; 2], pages_per_ms: u16, turns: u64) {
     budget.note(0, 0, 1);
     let second = u64::from(pages_per_ms) * 250;
     budget.note(second, second, 1 + 250_000_000);
-    let part = window::part(2 * budget.ahead());
+    let part = window::part_pages(2 * budget.ahead());
     let (mut vtimes, mut submitted) = ([0; 2], [0u64; 2]);
     // Of the lighter one a hundred times what it may be ahead or behind.
     let least = u64::from(hweights[0].min(hweights[1]));

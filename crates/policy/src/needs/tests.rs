@@ -161,7 +161,7 @@ fn kernel(own: &[(&str, u32)], functions: &[(&str, &[&str])], callback: &[&str])
     }
     writer.structure("memcg_vmstats", own);
     writer.structure("memcg_vmstats_percpu", &[("b", 1), ("state", 9)]);
-    for (name, params) in functions {
+    for (name, params) in needed_functions {
         let proto = writer.proto(params, &structs);
         writer.add(name, FUNC, 1, proto, &[]);
     }
@@ -175,7 +175,7 @@ const STATE: &[(&str, u32)] = &[("state", 9)];
 
 fn misfits(bytes: &[u8], reparents: bool) -> Vec<(Kind, Fit, &'static str)> {
     let btf = Btf::read(bytes).expect("BTF");
-    let needs = judge(&btf, reparents).into_iter();
+    let needs = judge_kernel(&btf, reparenting_function).into_iter();
     needs
         .filter(|need| need.fit != Fit::Fits)
         .map(|need| (need.kind, need.fit, need.name))
@@ -183,7 +183,7 @@ fn misfits(bytes: &[u8], reparents: bool) -> Vec<(Kind, Fit, &'static str)> {
 }
 
 fn with_counters(own: &[(&str, u32)], reparents: bool) -> Vec<(Kind, Fit, &'static str)> {
-    misfits(&kernel(own, FUNCTIONS, DTC), reparents)
+    misfits(&kernel(own, FUNCTIONS, DTC), reparenting_function)
 }
 
 /// The same BTF with one name, wherever it occurs, called something else.
@@ -210,7 +210,7 @@ fn kernels_of_both_forms_fit() {
 #[test]
 fn each_name_that_is_missing_is_told() {
     let whole = kernel(STATE, FUNCTIONS, DTC);
-    let needs = judge(&Btf::read(&whole).expect("BTF"), false);
+    let needs = judge_kernel(&Btf::read(&whole).expect("BTF"), false);
     for need in needs
         .iter()
         .filter(|need| need.name != "state_pending" && need.name != "state_local")
@@ -245,8 +245,8 @@ fn other_parameters_are_told() {
                 continue;
             }
             let mut functions = FUNCTIONS.to_vec();
-            functions[at].1 = other;
-            let found = misfits(&kernel(STATE, &functions, DTC), false);
+            needed_functions[at].1 = other;
+            let found = misfits(&kernel(STATE, &needed_functions, DTC), false);
             assert_eq!(found, [(Kind::Function, Fit::Other, *name)], "{other:?}");
         }
     }
@@ -284,12 +284,12 @@ fn kernels_that_reparent_need_two_more() {
 #[test]
 fn the_module_finds_one_function_and_hooks_three() {
     let of = |how| {
-        functions()
+        needed_functions()
             .filter(move |function| function.how == how)
             .count()
     };
     assert_eq!((of(Use::Found), of(Use::Hooked)), (1, 3));
-    assert_eq!(functions().count(), FUNCTIONS.len());
+    assert_eq!(needed_functions().count(), FUNCTIONS.len());
 }
 
 proptest! {
@@ -306,8 +306,8 @@ proptest! {
         }
         let len = bytes.len() - len.index(9);
         if let Some(btf) = Btf::read(&bytes[..len]) {
-            let needs = judge(&btf, true);
-            prop_assert_eq!(needs.len(), functions().count() + 1 + 7 + 7 + 4);
+            let needs = judge_kernel(&btf, true);
+            prop_assert_eq!(needs.len(), needed_functions().count() + 1 + 7 + 7 + 4);
         }
     }
 }

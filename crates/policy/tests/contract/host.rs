@@ -46,23 +46,23 @@ proptest! {
             let task = turn.task;
             dirty[task] += allowed[task];
             let host_dirty: u64 = dirty.iter().sum();
-            let most = HOST_THRESH + pool.total() + TASKS as u64 * MOST_PER_LOOK;
+            let most = HOST_THRESH + pool.total_floors() + TASKS as u64 * MOST_PER_LOOK;
             prop_assert!(host_dirty <= most, "{} of {}", host_dirty, most);
 
             let counted = dirty[task] * counted_percent[task].unwrap_or(100) / 100;
             let pass = FloorPass {
-                floor: pool.effective(floors[task]),
+                floor: pool.scaled_floor(floors[task]),
                 memcg_dirty: counted,
                 wb_dirty: counted,
                 host_dirty,
                 host_thresh: HOST_THRESH,
-                floors_total: pool.total(),
+                floors_total: pool.total_floors(),
                 left: policy::UNLIMITED,
                 cgroup_domain: 1,
                 ..FloorPass::default()
             };
             allowed[task] = if !turn.lose_probe && pass.decide() == Verdict::Admit {
-                pass.poll()
+                pass.poll_pages()
             } else {
                 u64::from(host_dirty < HOST_THRESH) * MOST_PER_LOOK
             };
@@ -86,13 +86,13 @@ proptest! {
         let mut allowed = 1;
         for beats in looks {
             for _ in 0..beats {
-                credit.forgive(floor);
+                credit.forgive_part(floor);
             }
             beat += beats;
-            credit.charge(floor, allowed, 0, true);
+            credit.charge_pass(floor, allowed, 0, true);
             let pass = FloorPass {
                 floor,
-                foreign: credit.foreign(),
+                foreign: credit.foreign_pages(),
                 host_dirty: HOST_THRESH,
                 host_thresh: HOST_THRESH,
                 floors_total: floor,
@@ -104,7 +104,7 @@ proptest! {
                 allowed = 0;
                 continue;
             }
-            allowed = pass.poll();
+            allowed = pass.poll_pages();
             admitted.push((beat, allowed));
             let lately: u64 = admitted.iter().filter(|(at, _)| beat - at < MINUTE)
                 .map(|(_, pages)| pages).sum();

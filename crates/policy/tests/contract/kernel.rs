@@ -18,7 +18,7 @@
 //! Time is left out: every update that Linux would do at most once in 200 ms happens in every pass,
 //! so state moves further, faster, than on a real host.
 
-use policy::arith::{self, freerun};
+use policy::arith::{self, freerun_level};
 use policy::ceiling::Counts;
 use policy::pass::Facts;
 
@@ -284,9 +284,10 @@ fn finish(pass: &Pass, limit: u64, background: u64, counts: Counts, dirty_limit:
 fn is_free(pass: &Pass, throttle: &Throttle) -> bool {
     if pass.strictlimit {
         let of_device = |pages: u64| pages * pass.share / ONE;
-        return pass.wb_dirty <= freerun(of_device(throttle.thresh), of_device(throttle.bg_thresh));
+        return pass.wb_dirty
+            <= freerun_level(of_device(throttle.thresh), of_device(throttle.bg_thresh));
     }
-    throttle.dirty <= freerun(throttle.thresh, throttle.bg_thresh)
+    throttle.dirty <= freerun_level(throttle.thresh, throttle.bg_thresh)
 }
 
 fn follow(dirty_limit: &mut u64, throttle: &Throttle) {
@@ -299,8 +300,8 @@ fn follow(dirty_limit: &mut u64, throttle: &Throttle) {
 }
 
 fn setpoint(throttle: &Throttle, dirty_limit: u64) -> u64 {
-    arith::setpoint(
-        freerun(throttle.thresh, throttle.bg_thresh),
+    arith::setpoint_level(
+        freerun_level(throttle.thresh, throttle.bg_thresh),
         throttle.thresh.max(dirty_limit),
     )
 }
@@ -323,7 +324,7 @@ fn pos_ratio(pass: &Pass, throttle: &Throttle, dirty_limit: u64) -> u64 {
     let ratio = cubic(setpoint, throttle.dirty, limit);
     let share = throttle.thresh * pass.share / ONE;
     if pass.strictlimit {
-        let middle = freerun(share, throttle.bg_thresh * pass.share / ONE);
+        let middle = freerun_level(share, throttle.bg_thresh * pass.share / ONE);
         return match pass.wb_dirty {
             dirty if dirty < 8 => (2 * ratio).min(2 * one) as u64,
             dirty if dirty >= share || middle == 0 || middle == share => 0,

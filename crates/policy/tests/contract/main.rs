@@ -153,7 +153,7 @@ fn broken(history: &[(Pass, Faults)], load: Load) -> BTreeSet<Rule> {
             );
             let ceiling = faults.at_limits[pass.cgroup]
                 .ceiling
-                .pages(pass.cgroup_avail);
+                .limit_pages(pass.cgroup_avail);
             if index != pass.cgroup || ceiling == UNLIMITED && faults.unused == 0 && !half_released
             {
                 let highest = before.groups[index]

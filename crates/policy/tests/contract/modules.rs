@@ -4,7 +4,7 @@
 use crate::kernel::{Module, Pass, Throttle};
 use policy::amend;
 use policy::ceiling::{Ceiling, Counts, Limits};
-use policy::drain::Host;
+use policy::drain::DrainHost;
 use policy::floor::{Caps, FloorPass, Pool, Verdict};
 use policy::pass::{Facts, Pass as Kind};
 
@@ -59,13 +59,13 @@ impl<'a> Weir<'a> {
 fn floor_pass(pass: &Pass, faults: &Faults, knobs: &[Knobs]) -> FloorPass {
     let pool = pool(knobs, faults.host_thresh);
     FloorPass {
-        floor: pool.effective(own(&knobs[pass.cgroup])),
+        floor: pool.scaled_floor(own(&knobs[pass.cgroup])),
         memcg_dirty: policy::arith::add(faults.counts.dirty, faults.counts.writeback),
         wb_dirty: faults.wb_dirty,
         foreign: faults.foreign,
         host_dirty: faults.host_dirty,
         host_thresh: faults.host_thresh,
-        floors_total: pool.total(),
+        floors_total: pool.total_floors(),
         strictlimit: u32::from(pass.strictlimit),
         cgroup_domain: 1,
         left: policy::UNLIMITED,
@@ -92,7 +92,7 @@ fn own(knobs: &Knobs) -> u64 {
         memory_max,
         memory_min,
     }
-    .own()
+    .capped_floor()
 }
 
 impl Module for Weir<'_> {
@@ -123,18 +123,19 @@ impl Module for Weir<'_> {
             dirty: throttle.dirty,
             dom_limit: *dirty_limit,
         };
-        let host = Host {
+        let host = DrainHost {
             unused: faults.unused,
-            ..Host::default()
+            ..DrainHost::default()
         };
         if facts.has_gdtc == 0 {
             let floor = floor_pass(pass, faults, &faults.at_limits);
-            self.released = amend::global(&mut limits, facts.kind(), &host, Some(&floor));
-        } else if amend::memcg(&mut limits, &facts, &host, 0, self.released) {
+            self.released =
+                amend::amend_global(&mut limits, facts.pass_kind(), &host, Some(&floor));
+        } else if amend::amend_memcg(&mut limits, &facts, &host, 0, self.released) {
             let ceiling = faults.at_limits[pass.cgroup]
                 .ceiling
-                .pages(pass.cgroup_avail);
-            limits.amend(ceiling, &faults.counts, facts.kind());
+                .limit_pages(pass.cgroup_avail);
+            limits.amend_by_ceiling(ceiling, &faults.counts, facts.pass_kind());
         }
         *throttle = Throttle {
             thresh: limits.thresh,
@@ -162,7 +163,7 @@ impl Module for Lift<'_> {
             faults.lose_global
         };
         let below = faults.counts.dirty < own(&faults.at_entry[pass.cgroup]);
-        if !lost && below && !pass.strictlimit && facts.kind() == Kind::Writer {
+        if !lost && below && !pass.strictlimit && facts.pass_kind() == Kind::Writer {
             throttle.thresh = throttle.thresh.max(2 * throttle.dirty + 2);
         }
     }

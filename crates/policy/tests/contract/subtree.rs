@@ -9,7 +9,7 @@
 
 use policy::ceiling::Counts;
 use policy::floor::{Cover, FloorPass, Pool, Verdict};
-use policy::reserve::unused;
+use policy::reserve::unused_pages;
 use policy::subtree::{Subtree, Tally};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ impl Tree {
                 sums[at].add(&mut change, self.floors[at], 0);
             }
         }
-        sums.iter().map(Subtree::claimed).collect()
+        sums.iter().map(Subtree::claimed_pages).collect()
     }
 
     /// The rule that suggests itself: every floor is filled by all that its subtree holds.
@@ -67,8 +67,8 @@ impl Tree {
             .floors
             .iter()
             .zip(claims)
-            .map(|(&floor, &claimed)| unused(floor, claimed));
-        HOST_THRESH - unused.sum::<u64>()
+            .map(|(&floor, &claimed)| unused_pages(floor, claimed));
+        HOST_THRESH - unused_pages.sum::<u64>()
     }
 
     /// Whether a floor on the path admits the writer; the one that has most room decides.
@@ -82,7 +82,7 @@ impl Tree {
             ..FloorPass::default()
         };
         for at in self.path(cgroup) {
-            pass.cover(&Cover {
+            pass.cover_by(&Cover {
                 floor: self.floors[at],
                 claim: claims[at],
                 ..Cover::default()
@@ -119,7 +119,7 @@ prop_compose! {
         parents[0] = None;
         Tree {
             parents,
-            floors: floors.into_iter().map(|floor| pool.effective(floor)).collect(),
+            floors: floors.into_iter().map(|floor| pool.scaled_floor(floor)).collect(),
             own: vec![0; CGROUPS],
             others: 0,
         }
@@ -152,7 +152,7 @@ proptest! {
         let (claims, subtrees) = (tree.claims(), tree.subtrees());
         for cgroup in 0..CGROUPS {
             let below = tree.path(cgroup).any(|at| subtrees[at] < tree.floors[at]);
-            let room: u64 = tree.path(cgroup).map(|at| unused(tree.floors[at], claims[at])).sum();
+            let room: u64 = tree.path(cgroup).map(|at| unused_pages(tree.floors[at], claims[at])).sum();
             prop_assert_eq!(tree.admits(cgroup, &claims), room > 0);
             prop_assert!(room > 0 || !below);
             // and each page it dirties uses up one that is reserved

@@ -153,7 +153,7 @@ impl Mm {
         while let Some(parent) = self.cgroups[next].parent {
             let cgroup = &self.cgroups[next];
             let used = cgroup.subtree_file + cgroup.anonymous + cgroup.kept;
-            least = policy::ceiling::headroom(least, cgroup.max.min(cgroup.high), used);
+            least = policy::ceiling::memory_headroom(least, cgroup.max.min(cgroup.high), used);
             next = parent;
         }
         least

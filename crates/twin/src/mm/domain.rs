@@ -142,7 +142,7 @@ impl Dtc {
 
     /// Level at which throttling begins for a writeback that is held to its share.
     pub fn wb_freerun(&self) -> u64 {
-        arith::freerun(self.wb_thresh, self.wb_bg_thresh)
+        arith::freerun_level(self.wb_thresh, self.wb_bg_thresh)
     }
 
     /// Count that the base rate goes by, and where it is to be.
@@ -161,7 +161,7 @@ impl Dtc {
 
     /// Level that the throttle wants to hold it at.
     pub fn throttle_setpoint(&self) -> u64 {
-        arith::setpoint(self.freerun, self.hard_dirty_limit())
+        arith::setpoint_level(self.freerun, self.hard_dirty_limit())
     }
 
     /// `true` if this writeback holds more than its share of a domain that is over its limit.

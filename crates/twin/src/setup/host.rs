@@ -62,7 +62,7 @@ impl HostConfig {
                 let bytes = settings
                     .files
                     .get(file)
-                    .and_then(|text| policy::parse::bytes(text.as_bytes()).ok());
+                    .and_then(|text| policy::parse::parse_bytes(text.as_bytes()).ok());
                 bytes
                     .filter(|bytes| *bytes != policy::UNLIMITED)
                     .map(|bytes| bytes / PAGE)

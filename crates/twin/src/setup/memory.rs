@@ -123,7 +123,7 @@ pub fn refused_memory(scenario: &Scenario) -> Vec<Refusal> {
 pub fn least_limit(files: &std::collections::BTreeMap<String, String>) -> u64 {
     let of = |file: &str| {
         let text = files.get(file)?;
-        policy::parse::bytes(text.as_bytes()).ok()
+        policy::parse::parse_bytes(text.as_bytes()).ok()
     };
     let (high, max) = (of("memory.high"), of("memory.max"));
     high.unwrap_or(u64::MAX).min(max.unwrap_or(u64::MAX))

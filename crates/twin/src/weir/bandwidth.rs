@@ -21,7 +21,7 @@ impl Hooks {
             }
             match was {
                 UNLIMITED => group.level.start(now),
-                was => group.level.advance(was, now),
+                was => group.level.advance_to(was, now),
             }
             group.bound = bound;
         }
@@ -38,7 +38,7 @@ impl Hooks {
 
     /// A task reports what it has dirtied: charges it to the bounds on its path.
     pub fn weir_charge(&mut self, task: &mut Dirtier) {
-        task.pace = Hold::of(std::mem::take(&mut task.unreported));
+        task.pace = Hold::for_pages(std::mem::take(&mut task.unreported));
         let cgroup = task.home as usize;
         if !self.is_bounded(cgroup) {
             return;
@@ -52,7 +52,7 @@ impl Hooks {
                 weir.part_of(at, below).until_ms = now / MS;
                 weir.at_line(&parents, at, below, now, |line| {
                     // 0 is no level, and the root has none.
-                    line.charge(now, at as u64, &mut task.pace);
+                    line.charge_pages(now, at as u64, &mut task.pace);
                 });
                 let until_ms = now / MS + task.pace.due_ms + PART_LINGERS_MS;
                 weir.part_of(at, below).until_ms = until_ms;
@@ -71,7 +71,7 @@ impl Hooks {
     /// A pass charges what the task has dirtied, and notes what it is to wait for at its return.
     pub fn weir_pace(&mut self, task: &mut Dirtier) {
         self.weir_charge(task);
-        if !task.pace.holds() {
+        if !task.pace.must_wait() {
             return;
         }
         if let (None, Some(group)) = (task.owed_pace, self.home_record(task)) {
@@ -92,7 +92,7 @@ impl Hooks {
             task.owed_pace = Some(std::mem::take(&mut task.pace));
         }
         if let Some(owed) = &task.owed_pace {
-            task.nr_dirtied_pause = owed.poll(task.nr_dirtied_pause);
+            task.nr_dirtied_pause = owed.poll_pages(task.nr_dirtied_pause);
         }
     }
 

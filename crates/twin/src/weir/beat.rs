@@ -83,9 +83,9 @@ impl Hooks {
         };
         let Some(weir) = &mut self.weir else { return };
         (weir.host_thresh, weir.host_background) = (thresh, background);
-        weir.floors_total = pool.total();
+        weir.floors_total = pool.total_floors();
         for (index, own) in known.iter().zip(floors) {
-            weir.groups[*index].floor = pool.effective(own);
+            weir.groups[*index].floor = pool.scaled_floor(own);
         }
         known.iter().for_each(|index| self.weir_report_held(*index));
     }
@@ -131,9 +131,9 @@ impl Hooks {
                 available: dirtyable,
                 ..weir.look
             };
-            beat.seconds = headroom.step(&weir.drain, &beat, &look);
+            beat.seconds = headroom.take_beat(&weir.drain, &beat, &look);
         }
-        weir.drain.step(&beat);
+        weir.drain.take_beat(&beat);
         weir.stock = thresh;
         let after = weir.drain_limit(thresh);
         if after < before {
@@ -157,7 +157,7 @@ impl Hooks {
             host_avail: self.dirtyable_pages(),
             host_dirty: self.counts.pages_held(),
         }
-        .avail()
+        .dirtyable_pages()
     }
 
     /// The floor asked for, as far as memory and ceilings on the path allow.
@@ -168,7 +168,7 @@ impl Hooks {
             return 0;
         }
         for (_, ceiling, _) in self.ceilings_above(cgroup) {
-            floor = floor.min(policy::ceiling::limit(ceiling));
+            floor = floor.min(policy::ceiling::writer_limit(ceiling));
         }
         for at in self.path_to_root(cgroup) {
             floor = self.cap_by_memory(at, floor);
@@ -183,7 +183,7 @@ impl Hooks {
             memory_max: self.cgroups[cgroup].max,
             memory_min: self.cgroups[cgroup].min,
         };
-        caps.own()
+        caps.capped_floor()
     }
 
     /// The most that floors let a subtree hold.

@@ -55,8 +55,8 @@ impl Hooks {
             return false;
         }
         weir.groups[index].stats.admitted += 1;
-        task.end_free_run(now, pass.poll());
-        task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
+        task.end_free_run(now, pass.poll_pages());
+        task.nr_dirtied_pause = task.pace.poll_pages(task.nr_dirtied_pause);
         true
     }
 
@@ -80,8 +80,8 @@ impl Hooks {
             _ => None,
         };
         let Some(weir) = &mut self.weir else { return };
-        let released = amend::global(limits, kind, &weir.drain_host(), floor.as_ref());
-        weir.released_poll = floor.filter(|_| released).map(|floor| floor.poll());
+        let released = amend::amend_global(limits, kind, &weir.drain_host(), floor.as_ref());
+        weir.released_poll = floor.filter(|_| released).map(|floor| floor.poll_pages());
         if released && weir.groups[cgroup].known {
             weir.groups[cgroup].stats.released += 1;
         }
@@ -106,13 +106,13 @@ impl Hooks {
     ) {
         let index = self.wbs[wb].cgroup;
         let Some(weir) = &self.weir else { return };
-        let follows = drain::Host {
+        let follows = drain::DrainHost {
             thresh: host.limits.thresh,
             avail: host.avail,
             ..weir.drain_host()
         };
         let released = weir.released_poll.is_some();
-        if !amend::memcg(limits, &pass_facts(kind), &follows, avail, released) {
+        if !amend::amend_memcg(limits, &pass_facts(kind), &follows, avail, released) {
             return;
         }
         let stock = *limits;
@@ -124,20 +124,20 @@ impl Hooks {
                 continue;
             };
             counts.dirty = counts.dirty.saturating_sub(self.copied_pages(wb, kind));
-            if limits.amend(ceiling, &counts, kind) {
+            if limits.amend_by_ceiling(ceiling, &counts, kind) {
                 judged_by = match at == index {
                     true => JudgedBy::Ceiling,
                     false => JudgedBy::Ancestor,
                 };
             }
             if let Some(weir) = &mut self.weir {
-                weir.groups[at].freerun = ceiling::freerun(ceiling, &stock);
+                weir.groups[at].freerun = ceiling::freerun_level(ceiling, &stock);
             }
         }
         let Some(weir) = &mut self.weir else { return };
         weir.judged_by = judged_by;
         let is_judged = judged_by != JudgedBy::Kernel && kind == Pass::Writer;
-        if is_judged && limits.brake() {
+        if is_judged && limits.is_braking() {
             weir.groups[index].stats.held += 1;
         }
     }
@@ -149,9 +149,9 @@ impl Hooks {
         let mut allowed = task.nr_dirtied_pause.min(most.unwrap_or(policy::UNLIMITED));
         for (at, ceiling, counts) in self.ceilings_above(cgroup) {
             let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
-            allowed = ceiling::poll(ceiling, freerun, &counts, allowed);
+            allowed = ceiling::poll_pages(ceiling, freerun, &counts, allowed);
         }
         task.nr_dirtied_pause = allowed;
-        task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
+        task.nr_dirtied_pause = task.pace.poll_pages(task.nr_dirtied_pause);
     }
 }

@@ -134,7 +134,7 @@ impl Hooks {
             strictlimit: dtc.is_strict.into(),
             judged_by: weir.judged_by,
         };
-        task.paused = Some((facts.by(), self.now));
+        task.paused = Some((facts.decided_by(), self.now));
     }
 
     /// Counts the end of a pause.

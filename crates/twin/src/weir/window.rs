@@ -208,7 +208,9 @@ impl Hooks {
         // Sums of two windows are not to be compared.
         if call.most > 0 && call.is_by_weight == by_weight && call.written >= written {
             if let Some(flusher) = self.weir_flusher(wb) {
-                flusher.rate.note(call.written - written, slept, call.most);
+                flusher
+                    .rate
+                    .record_rate(call.written - written, slept, call.most);
             }
         }
     }
@@ -248,12 +250,12 @@ impl Hooks {
             };
             let window = policy::arith::bytes_to_pages(bytes);
             let (in_flight, written) = self.weir_in_flight_below(at, wb);
-            let excess = window::excess(window, in_flight);
+            let excess = window::excess_pages(window, in_flight);
             if call.most > 0 && excess < call.excess {
                 continue;
             }
             (call.excess, call.written) = (excess, written);
-            call.most = window::part(window);
+            call.most = window::part_pages(window);
         }
     }
 

@@ -70,7 +70,7 @@ impl Writeback {
             host_avail: host.avail,
             host_dirty: host.limits.dirty,
         };
-        let avail = memory.avail();
+        let avail = memory.dirtyable_pages();
         let (thresh, bg_thresh) = self.sysctl.dirty_levels(avail, Some(host.avail));
         let mut limits = Limits {
             thresh,
@@ -94,7 +94,7 @@ impl Writeback {
         Dtc {
             avail,
             limits,
-            freerun: arith::freerun(limits.thresh, limits.bg_thresh),
+            freerun: arith::freerun_level(limits.thresh, limits.bg_thresh),
             wb_dirty: (counts.dirty + in_flight(kind, counts.writeback))
                 .saturating_sub(self.copied_pages(wb, kind)),
             wb_thresh,
@@ -205,7 +205,7 @@ impl Writeback {
         let Some(trace) = &mut self.trace else { return };
         let wb = &self.hooks.wbs[task.wb as usize];
         let limit = self.hooks.domain.dirty_limit;
-        let setpoint = arith::setpoint(dtc.freerun, limit);
+        let setpoint = arith::setpoint_level(dtc.freerun, limit);
         let pause = Pause {
             bdi: self.hooks.devices[wb.device].name().into(),
             cgroup: cgroup_inode(wb.cgroup),

@@ -104,7 +104,8 @@ pub(crate) fn judge_kernel(file: &KernelFile) -> Vec<Check> {
         check_functions(&kernel),
     ];
     checks.extend(kernel.btf.as_ref().into_iter().flat_map(|btf| {
-        let needs = needs::judge(btf, kernel.has_function(needs::reparents()) == Some(true));
+        let needs =
+            needs::judge_kernel(btf, kernel.has_function(needs::reparenting_function()) == Some(true));
         check_layout(&needs)
     }));
     checks.extend([
@@ -126,7 +127,7 @@ pub(crate) fn judge_kernel(file: &KernelFile) -> Vec<Check> {
 fn check_btf(file: &KernelFile, kernel: &Kernel) -> Check {
     const NAME: &str = "BTF";
     match (&kernel.btf, &file.btf) {
-        (Some(btf), _) => ok(NAME, format!("{} types", btf.types())),
+        (Some(btf), _) => ok(NAME, format!("{} types", btf.type_count())),
         (None, Some(_)) => fail(NAME, "not BTF that the module can read", REPORT),
         (None, None) if file.image.is_none() => unknown(
             NAME,
@@ -250,7 +251,7 @@ fn ftrace_sites(kernel: &Kernel) -> Check {
         return fail(NAME, "none: this kernel has no ftrace", TAKE_FTRACE);
     }
     let site = |function: &str| kernel.image?.has_ftrace_site(function);
-    let hooked = needs::functions().filter(|function| function.how == needs::Use::Hooked);
+    let hooked = needs::needed_functions().filter(|function| function.how == needs::Use::Hooked);
     // Of a function without a symbol, the line about functions tells.
     let mut present = hooked.filter(|function| kernel.has_function(function.name) != Some(false));
     if kernel.image.is_some() && present.all(|function| site(function.name).is_some()) {

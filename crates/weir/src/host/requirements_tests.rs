@@ -19,7 +19,7 @@ fn write(root: &Path, path: &str, text: &str) {
 fn healthy_machine() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("made");
     let root = dir.path();
-    let symbols: String = needs::functions()
+    let symbols: String = needs::needed_functions()
         .map(|function| function.name)
         .chain([MEMCG, BLK_CGROUP])
         .map(|f| format!("0000000000000000 T {f}\n"))
@@ -211,7 +211,7 @@ fn each_requirement_says_why_it_fails_and_what_to_do() {
 
 #[test]
 fn functions_the_compiler_changed_are_told_apart_from_absent_ones() {
-    let symbols: String = needs::functions()
+    let symbols: String = needs::needed_functions()
         .map(|function| function.name)
         .filter(|f| *f != "cgroup_rm_cftypes")
         .map(|f| {

@@ -311,7 +311,7 @@ impl KnobKind {
                     wanted_total: UNLIMITED,
                     host_thresh: limit >> PAGE_SHIFT,
                 };
-                let most = (pool.total() << PAGE_SHIFT) / host.copies;
+                let most = (pool.total_floors() << PAGE_SHIFT) / host.copies;
                 // On a host of any size a floor may be small.
                 let weakest = (most / 256).min(tightest.max(1 << 20));
                 (round(weakest), round(most))
@@ -460,7 +460,7 @@ fn host_tier_ratio(scenario: &Scenario) -> u64 {
 fn memory_limit(scenario: &Scenario, path: &str, file: &str) -> u64 {
     let files = scenario.cgroups.get(path).map(|cgroup| &cgroup.files);
     let text = files.and_then(|files| files.get(file));
-    let bytes = text.and_then(|text| policy::parse::bytes(text.as_bytes()).ok());
+    let bytes = text.and_then(|text| policy::parse::parse_bytes(text.as_bytes()).ok());
     bytes.unwrap_or(UNLIMITED)
 }
 

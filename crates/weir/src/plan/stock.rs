@@ -104,7 +104,7 @@ fn translate_scenario(scenario: &Scenario) -> Result<Scenario> {
 /// Pages of `memory.max`.
 fn memory_max_pages(cgroup: &Cgroup) -> u64 {
     let text = cgroup.files.get("memory.max");
-    let bytes = text.and_then(|text| policy::parse::bytes(text.as_bytes()).ok());
+    let bytes = text.and_then(|text| policy::parse::parse_bytes(text.as_bytes()).ok());
     bytes.map_or(UNLIMITED, |bytes| bytes >> PAGE_SHIFT)
 }
 

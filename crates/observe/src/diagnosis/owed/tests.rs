@@ -32,7 +32,7 @@ fn pause(task: u32, inode: u64, freerun: u64, dirty: u64, dirtied: u64) -> Stall
         bdi: "254:0".into(),
         cgroup: inode,
         limit: 8192,
-        setpoint: policy::arith::setpoint(freerun, 8192),
+        setpoint: policy::arith::setpoint_level(freerun, 8192),
         dirty,
         dirtied,
         task_ratelimit: 160,

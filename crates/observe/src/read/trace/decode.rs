@@ -178,7 +178,9 @@ fn decode_pause(fields: &dyn Fields, pages: PageSize) -> Result<Pause, Lacks> {
 /// The domain's name: text in a line of text, the module's number for it in a record.
 fn decider_name(fields: &dyn Fields) -> Result<String, Lacks> {
     match fields.number_of("by").and_then(|n| u32::try_from(n).ok()) {
-        Some(number) => Ok(policy::names::decider(number).unwrap_or("unknown").into()),
+        Some(number) => Ok(policy::names::decider_name(number)
+            .unwrap_or("unknown")
+            .into()),
         None => fields.text_of("by").ok_or(Lacks("by")),
     }
 }

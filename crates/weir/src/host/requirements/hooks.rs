@@ -30,7 +30,7 @@ pub(super) fn check_functions(system: &System) -> Check {
 pub(in crate::host) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Check {
     const NAME: &str = "functions";
     let names: BTreeSet<&str> = names.collect();
-    let missing: Vec<String> = needs::functions()
+    let missing: Vec<String> = needs::needed_functions()
         .map(|function| function.name)
         .filter(|function| !names.contains(function))
         .map(|function| {
@@ -42,7 +42,7 @@ pub(in crate::host) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> 
         })
         .collect();
     if missing.is_empty() {
-        let all = needs::functions().count();
+        let all = needs::needed_functions().count();
         return ok(NAME, format!("all {all} the module calls or hooks"));
     }
     fail(NAME, format!("missing: {}", missing.join(", ")), REPORT)
@@ -146,7 +146,7 @@ pub(super) fn ftrace_site(system: &System) -> Check {
 /// function's ftrace site.
 pub(in crate::host) fn check_sites(is_there: impl Fn(&str) -> bool) -> Check {
     const NAME: &str = "probe site";
-    let all: Vec<&str> = needs::functions()
+    let all: Vec<&str> = needs::needed_functions()
         .filter(|function| function.how == needs::Use::Hooked)
         .map(|function| function.name)
         .collect();
