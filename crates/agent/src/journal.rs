@@ -343,7 +343,7 @@ impl fmt::Display for JournalEvent {
                 f,
                 "{}: {} = {to}, was {} ({origin})",
                 cgroup.escape_debug(),
-                knob.file(),
+                knob.file_name(),
                 from.escape_debug()
             ),
             JournalEvent::PutBack {
@@ -355,7 +355,7 @@ impl fmt::Display for JournalEvent {
                 f,
                 "{}: {} = {to} as before, was {} (nothing names it any more)",
                 cgroup.escape_debug(),
-                knob.file(),
+                knob.file_name(),
                 from.escape_debug()
             ),
             JournalEvent::Left {
@@ -366,7 +366,7 @@ impl fmt::Display for JournalEvent {
                 f,
                 "{}: {} stays {} (its rule is gone, but another program changed it since)",
                 cgroup.escape_debug(),
-                knob.file(),
+                knob.file_name(),
                 value.escape_debug()
             ),
             JournalEvent::NotGranted {
@@ -382,7 +382,7 @@ impl fmt::Display for JournalEvent {
                 f,
                 "error: {}: {}: {why}; trying again",
                 cgroup.escape_debug(),
-                knob.file()
+                knob.file_name()
             ),
             JournalEvent::Waiting { knobs, cgroup } => write!(
                 f,

@@ -10,7 +10,7 @@ use std::{fs, path::Path};
 /// # Errors
 /// It is not there or cannot be read.
 pub fn read(knob: Knob, directory: &Path) -> io::Result<String> {
-    let text = fs::read_to_string(directory.join(knob.file()))?;
+    let text = fs::read_to_string(directory.join(knob.file_name()))?;
     Ok(text.trim().to_string())
 }
 
@@ -22,7 +22,7 @@ pub fn write(knob: Knob, directory: &Path, text: &str) -> io::Result<()> {
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
-        .open(directory.join(knob.file()))?;
+        .open(directory.join(knob.file_name()))?;
     file.write_all(format!("{text}\n").as_bytes())
 }
 

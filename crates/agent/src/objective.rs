@@ -120,7 +120,7 @@ impl Objectives {
 }
 
 fn open_saved_limits(directory: &Path, (knob, file): (Knob, &str)) -> anyhow::Result<SavedLimits> {
-    SavedLimits::open(&directory.join(file), knob.file())
+    SavedLimits::open(&directory.join(file), knob.file_name())
 }
 
 impl Controller for Objectives {

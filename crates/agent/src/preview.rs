@@ -163,7 +163,7 @@ impl Preview {
                 self.floors_above_ceilings(&place.path, &wanted);
             }
             for (knob, setting) in wanted {
-                let text = fs::read_to_string(place.directory.join(knob.file()));
+                let text = fs::read_to_string(place.directory.join(knob.file_name()));
                 let is = text.ok().map(|text| text.trim().to_owned());
                 let now = is
                     .as_deref()
@@ -176,7 +176,7 @@ impl Preview {
                     };
                     self.writes.push(Write {
                         cgroup: place.path.clone(),
-                        file: knob.file(),
+                        file: knob.file_name(),
                         to: format!("{}{in_time}", setting.text),
                         is,
                     });

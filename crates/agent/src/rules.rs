@@ -206,7 +206,7 @@ fn read_knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
     for (name, value) in entries {
         let knob = Knob::by_file(name).filter(|knob| Knob::DIRTY.contains(knob));
         let Some(knob) = knob else {
-            let files = Knob::DIRTY.map(Knob::file).join(", ");
+            let files = Knob::DIRTY.map(Knob::file_name).join(", ");
             value.complain(format!("not a file that the agent sets: it sets {files}"));
             continue;
         };

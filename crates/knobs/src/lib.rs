@@ -71,19 +71,19 @@ impl Knob {
     ];
 
     /// The file's name, as in `memory.dirty_min`.
-    pub fn file(self) -> &'static str {
+    pub fn file_name(self) -> &'static str {
         names::knob_file(self as u32).unwrap_or_default()
     }
 
     /// The file's name without its controller, as in `dirty_min`.
     pub fn name(self) -> &'static str {
-        let file = self.file();
+        let file = self.file_name();
         file.split_once('.').map_or(file, |(_, name)| name)
     }
 
     /// The knob with this file.
     pub fn by_file(file: &str) -> Option<Knob> {
-        Knob::ALL.into_iter().find(|knob| knob.file() == file)
+        Knob::ALL.into_iter().find(|knob| knob.file_name() == file)
     }
 
     /// The file's value until it is written, as [`Knob::parse`] returns it.
@@ -120,7 +120,7 @@ impl Knob {
     }
 
     /// The least and the most that makes a difference, apart from words, with pages of 4 KiB.
-    pub fn range(self) -> (u64, u64) {
+    pub fn value_range(self) -> (u64, u64) {
         self.range_on(PageSize::default())
     }
 
@@ -137,7 +137,7 @@ impl Knob {
     }
 
     /// The values that the file accepts, for people: the rest of "expected ...".
-    pub fn takes(self) -> String {
+    pub fn accepted_values(self) -> String {
         self.takes_on(PageSize::default())
     }
 
@@ -160,7 +160,7 @@ impl Knob {
 
 impl From<Knob> for &'static str {
     fn from(knob: Knob) -> &'static str {
-        knob.file()
+        knob.file_name()
     }
 }
 
@@ -190,7 +190,7 @@ impl fmt::Display for Refused {
         write!(
             f,
             "{}: invalid value `{}`: expected {}",
-            self.knob.file(),
+            self.knob.file_name(),
             self.text.escape_debug(),
             self.knob.takes_on(self.pages)
         )
@@ -213,7 +213,7 @@ pub fn stat_keys() -> &'static [StatKey] {
 
 /// Keys and values of a `memory.dirty_stat`'s text; `max` is [`UNLIMITED`]. Lines that are not of
 /// that form are left out.
-pub fn stat(text: &str) -> impl Iterator<Item = (&str, u64)> {
+pub fn parse_stat(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (key, value) = line.split_once(' ')?;
         let value = match value.trim() {
@@ -226,7 +226,7 @@ pub fn stat(text: &str) -> impl Iterator<Item = (&str, u64)> {
 
 /// The names that `memory.dirty_stat` and the event `weir:dirty_pause` have for those whose limit
 /// put a task to sleep, by number.
-pub fn deciders() -> impl Iterator<Item = &'static str> {
+pub fn decider_names() -> impl Iterator<Item = &'static str> {
     (0..).map_while(names::decider_name)
 }
 
@@ -245,11 +245,11 @@ mod tests {
             "memory.writeback_bytes",
             "memory.toptier_ratio",
         ];
-        assert_eq!(Knob::ALL.map(Knob::file), files);
+        assert_eq!(Knob::ALL.map(Knob::file_name), files);
         for knob in Knob::ALL {
-            assert_eq!(Knob::by_file(knob.file()), Some(knob));
+            assert_eq!(Knob::by_file(knob.file_name()), Some(knob));
             let json = serde_json::to_string(&knob).expect("JSON");
-            assert_eq!(json, format!("\"{}\"", knob.file()));
+            assert_eq!(json, format!("\"{}\"", knob.file_name()));
             assert_eq!(serde_json::from_str::<Knob>(&json).expect("a knob"), knob);
         }
         assert_eq!(Knob::by_file("memory.max"), None);
@@ -260,14 +260,14 @@ mod tests {
     fn defaults_are_what_the_files_show() {
         let shown = ["0", "max", "0", "max", "100", "max", "default"];
         for (knob, shown) in Knob::ALL.into_iter().zip(shown) {
-            assert!(knob.is_default(shown), "{}", knob.file());
+            assert!(knob.is_default(shown), "{}", knob.file_name());
         }
     }
 
     #[test]
     fn the_ends_of_a_range_are_taken_and_nothing_beyond() {
         for knob in Knob::ALL {
-            let (least, most) = knob.range();
+            let (least, most) = knob.value_range();
             assert_eq!(knob.parse(&least.to_string()), Ok(least));
             assert_eq!(knob.parse(&most.to_string()), Ok(most));
             knob.parse(&(most + 1).to_string()).expect_err("too much");
@@ -288,7 +288,7 @@ mod tests {
             .into_iter()
             .filter(|knob| *knob != Knob::DirtyBytes)
         {
-            assert_eq!(knob.range_on(large), knob.range());
+            assert_eq!(knob.range_on(large), knob.value_range());
         }
     }
 
@@ -328,12 +328,12 @@ mod tests {
     #[test]
     fn a_stat_is_read() {
         let text = "in_effect 1\nceiling max\nnr_passes 7\nnonsense\n";
-        let keys: Vec<_> = stat(text).collect();
+        let keys: Vec<_> = parse_stat(text).collect();
         assert_eq!(
             keys,
             [("in_effect", 1), ("ceiling", UNLIMITED), ("nr_passes", 7)]
         );
         assert_eq!(stat_keys()[0].name, "in_effect");
-        assert_eq!(deciders().nth(1), Some("host"));
+        assert_eq!(decider_names().nth(1), Some("host"));
     }
 }

@@ -51,7 +51,7 @@ impl PageSize {
     }
 
     /// The units that `pages` of this size are.
-    pub fn units(self, pages: u64) -> u64 {
+    pub fn to_units(self, pages: u64) -> u64 {
         pages.saturating_mul(self.0 / PAGE)
     }
 
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn worked_example() {
         let large = PageSize::of_bytes(16 << 10).expect("a size");
-        assert_eq!(large.units(100) * PAGE, 1_638_400);
+        assert_eq!(large.to_units(100) * PAGE, 1_638_400);
         assert_eq!(large.limit_bytes(250), 1_015_808);
         assert_eq!(large.pages_in(250), 62);
         assert_eq!(large.limit_bytes(5), 32_768);

@@ -63,7 +63,7 @@ pub fn without_effect(scenario: &Scenario) -> Vec<Refusal> {
                 "does nothing for what job `{}` writes: {} has no cgroup writeback; {} acts there",
                 job.name,
                 filesystem.name(),
-                Knob::DirtyBandwidth.file()
+                Knob::DirtyBandwidth.file_name()
             );
             Some(Refusal::new(&*key.text, what))
         }));

@@ -71,7 +71,7 @@ impl Row {
     /// Keys of the row.
     pub fn key_names(&self) -> Vec<&'static str> {
         match self.keys {
-            KNOBS => Knob::ALL.map(Knob::file).into(),
+            KNOBS => Knob::ALL.map(Knob::file_name).into(),
             keys => keys.into(),
         }
     }

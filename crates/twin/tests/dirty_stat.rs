@@ -46,7 +46,7 @@ fn pauses_are_told_by_who_decided_them() {
     {
         let (before, _) = name.rsplit_once('.').expect("a name");
         let value = |key: &str| figures[&format!("{before}.{key}")].value;
-        let deciders = knobs::deciders();
+        let deciders = knobs::decider_names();
         let sum: f64 = deciders
             .map(|by| value(&format!("nr_throttled_by_{by}")))
             .sum();

@@ -93,7 +93,7 @@ fn dirtiest_processes(tree: &Hierarchy, settings: &AssistSettings) -> Vec<u32> {
 
 /// True if a window holds flushers there and below on purpose.
 fn has_window(directory: &Path) -> bool {
-    let text = fs::read_to_string(directory.join(Knob::WritebackBytes.file()));
+    let text = fs::read_to_string(directory.join(Knob::WritebackBytes.file_name()));
     text.is_ok_and(|text| text.trim() != "max")
 }
 

@@ -238,7 +238,7 @@ impl Table {
                 family.add(&labels, seconds_from_us(waited));
             }
         }
-        for by in knobs::deciders() {
+        for by in knobs::decider_names() {
             let labels = [(CGROUP, path), ("by", &by.into())];
             if let Some(pauses) = value(&format!("nr_throttled_by_{by}")) {
                 self.pauses.add(&labels, pauses);

@@ -193,7 +193,7 @@ mod tests {
             for path in paths {
                 fs::create_dir_all(dir.path().join("cgroups").join(path)).expect("made");
             }
-            let file = Knob::WritebackBytes.file();
+            let file = Knob::WritebackBytes.file_name();
             let saved = SavedLimits::open(&dir.path().join("state"), file).expect("empty");
             let journal = Journal::new(std::io::sink(), false);
             Bench {
@@ -219,7 +219,7 @@ mod tests {
         }
 
         fn window(&self, path: &str) -> String {
-            let file = Knob::WritebackBytes.file();
+            let file = Knob::WritebackBytes.file_name();
             let file = self.dir.path().join("cgroups").join(path).join(file);
             fs::read_to_string(file).expect("read").trim().to_string()
         }
@@ -259,9 +259,9 @@ mod tests {
         let mut bench = Bench::new(&["a", "b", "calm", "own"]);
         for path in ["a", "b", "calm", "own"] {
             bench.has_written(path, 0);
-            bench.write(path, Knob::WritebackBytes.file(), "max\n");
+            bench.write(path, Knob::WritebackBytes.file_name(), "max\n");
         }
-        bench.write("own", Knob::WritebackBytes.file(), "131072\n");
+        bench.write("own", Knob::WritebackBytes.file_name(), "131072\n");
         assert!(!bench.second(1_000, true), "nothing to compare with");
         assert!(!bench.windows.are_spent());
         bench.has_written("a", 8);
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_window_that_is_only_observed_is_said_once() {
         let mut bench = Bench::new(&["a"]);
-        bench.write("a", Knob::WritebackBytes.file(), "max\n");
+        bench.write("a", Knob::WritebackBytes.file_name(), "max\n");
         let said = (0..10).filter(|second| {
             bench.has_written("a", 16 * second);
             bench.second(1_000, false)

@@ -65,8 +65,8 @@ impl HostMemory {
         let memory = sum_zones(&self.read_text("proc/zoneinfo")?);
         let page = PageSize::running();
         Ok(ZoneMemory {
-            managed: page.units(memory.managed),
-            free: page.units(memory.free),
+            managed: page.to_units(memory.managed),
+            free: page.to_units(memory.free),
         })
     }
 

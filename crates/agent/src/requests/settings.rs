@@ -79,7 +79,7 @@ impl RequestSettings {
         if takes && setting.value > knob.default() && self.containers != Containers::All {
             return Err(format!(
                 "{} = {} takes from others: allow it by `containers = \"all\"` in [requests] of the policy file",
-                knob.file(),
+                knob.file_name(),
                 setting.text
             ));
         }

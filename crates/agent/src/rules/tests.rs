@@ -20,7 +20,7 @@ fn wanted(rules: &Rules, path: &str) -> String {
             let Origin::Line(line) = setting.origin else {
                 panic!("not a rule's: {setting:?}");
             };
-            format!("{}={}@{line}", knob.file(), setting.text)
+            format!("{}={}@{line}", knob.file_name(), setting.text)
         })
         .collect();
     words.join(" ")

@@ -490,7 +490,7 @@ fn read_host_limits(root: &Path) -> Result<HostLimits> {
     let pages = |key| {
         let pages =
             find_value(&text, key).with_context(|| format!("{} has no {key}", path.display()))?;
-        Ok::<u64, anyhow::Error>(PageSize::running().units(pages))
+        Ok::<u64, anyhow::Error>(PageSize::running().to_units(pages))
     };
     Ok(HostLimits {
         limit: pages("nr_dirty_threshold")?,

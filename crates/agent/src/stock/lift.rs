@@ -110,7 +110,7 @@ fn read(root: &Path, own: &str, is_lifted: bool) -> Result<(Beat, VmCounters)> {
     let path = root.join("proc/vmstat");
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let units = |pages| PageSize::running().units(pages);
+    let units = |pages| PageSize::running().to_units(pages);
     let count = |key: &str| {
         let count =
             find_value(&text, key).with_context(|| format!("{} has no {key}", path.display()));

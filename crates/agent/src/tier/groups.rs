@@ -108,7 +108,9 @@ impl Groups {
         self.changed.extend(heard.gone);
         let matters = |file: &PathBuf| {
             let name = file.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name == Knob::ToptierRatio.file() || WRITTEN.contains(&name))
+            name.is_some_and(|name| {
+                name == Knob::ToptierRatio.file_name() || WRITTEN.contains(&name)
+            })
         };
         let written = heard.written.iter().filter(|file| matters(file));
         self.changed
@@ -222,7 +224,7 @@ impl Reading {
             low: limit("memory.low", 0),
             high: limit("memory.high", UNLIMITED),
             max: limit("memory.max", UNLIMITED),
-            ratio: text(Knob::ToptierRatio.file())
+            ratio: text(Knob::ToptierRatio.file_name())
                 .and_then(|text| Knob::ToptierRatio.parse(&text).ok())
                 .and_then(|ratio| u32::try_from(ratio).ok())
                 .unwrap_or(BY_CAPACITY),

@@ -248,9 +248,9 @@ fn explain_shortfall(hidden: u64, balancing: bool) -> String {
 fn to_4kib_pages(outcome: MoveOutcome) -> MoveOutcome {
     let page = PageSize::running();
     MoveOutcome {
-        moved: page.units(outcome.moved),
-        failed: page.units(outcome.failed),
-        shared: page.units(outcome.shared),
+        moved: page.to_units(outcome.moved),
+        failed: page.to_units(outcome.failed),
+        shared: page.to_units(outcome.shared),
         ..outcome
     }
 }

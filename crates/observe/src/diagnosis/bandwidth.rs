@@ -19,7 +19,7 @@ pub fn judge_bandwidth(seen: &Observation, group: &Group, verdict: &mut Verdict)
     let bounds =
         path_up(&group.path).filter_map(|path| Some((path, seen.cgroup_at(path)?.bandwidth?)));
     let least = bounds.min_by_key(|(_, bytes)| *bytes);
-    let file = Knob::DirtyBandwidth.file();
+    let file = Knob::DirtyBandwidth.file_name();
     verdict.cause = Cause::Bandwidth;
     verdict.next = "each pass waits until what its cgroup dirtied is paid for, a second at most; the host's dirty pages do not matter".into();
     let Some((path, bytes)) = least else {
@@ -40,14 +40,14 @@ pub fn judge_bandwidth(seen: &Observation, group: &Group, verdict: &mut Verdict)
 /// Twice as much, unless there is no more.
 fn double_bandwidth(path: &str, bytes: u64) -> Option<Remedy> {
     let twice = bytes.saturating_mul(2);
-    let (_, most) = Knob::DirtyBandwidth.range();
+    let (_, most) = Knob::DirtyBandwidth.value_range();
     let value = match twice {
         _ if twice > most => return None,
         0..MIB => format!("{}K", twice.div_ceil(1 << 10)),
         _ => whole_mib(twice),
     };
     let effect = format!("{} may dirty twice as much a second", display_path(path));
-    let file = Knob::DirtyBandwidth.file();
+    let file = Knob::DirtyBandwidth.file_name();
     Some(echo_command(file, &value, &cgroup_file(path, file), effect))
 }
 

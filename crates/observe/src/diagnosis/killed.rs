@@ -74,13 +74,18 @@ pub(super) fn ceiling_remedy(seen: &Observation, cgroup: &Cgroup) -> Option<Reme
         return None;
     }
     let kib = cgroup.max? / 1024 * CEILING / 100;
-    let file = cgroup_file(&cgroup.path, Knob::DirtyBytes.file());
+    let file = cgroup_file(&cgroup.path, Knob::DirtyBytes.file_name());
     let effect = format!(
         "if it writes faster than its disk: reclaim finds {} that are not dirty; weir agent keeps it by the rule \
          \"memory.dirty_bytes\" = \"{CEILING}%\". Reclaim that waits for writeback (MGLRU of Linux 7.2 and newer) kills for \
          this on disks only that take seconds",
         format_size(cgroup.max? - kib * 1024)
     );
-    let set = remedy::echo_command(Knob::DirtyBytes.file(), &format!("{kib}K"), &file, effect);
+    let set = remedy::echo_command(
+        Knob::DirtyBytes.file_name(),
+        &format!("{kib}K"),
+        &file,
+        effect,
+    );
     Some(remedy::loaded_first(seen, set))
 }

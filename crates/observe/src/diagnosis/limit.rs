@@ -263,7 +263,7 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
     let pause = group.pauses().last();
     let freerun = pause.map(|(_, throttled)| throttled.pause.freerun_pages() * PAGE);
     let value = cgroup.ceilings.iter().find_map(|line| {
-        line.strip_prefix(Knob::DirtyBytes.file())?
+        line.strip_prefix(Knob::DirtyBytes.file_name())?
             .strip_prefix(" = ")?
             .parse()
             .ok()
@@ -271,9 +271,9 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
     let binding = Binding {
         path: cgroup.path.clone(),
         file: if value.is_some() {
-            Knob::DirtyBytes.file()
+            Knob::DirtyBytes.file_name()
         } else {
-            Knob::DirtyRatio.file()
+            Knob::DirtyRatio.file_name()
         },
         value: value.unwrap_or(0),
         used: cgroup.dirty + cgroup.writeback,

@@ -58,7 +58,7 @@ pub fn flood_remedies(seen: &Observation, flood: Option<&str>, bdi: Option<&str>
         _ => bytes,
     };
     let window = (can_have_weir(seen) && flood != "/" && bytes >= LEAST).then(|| {
-        let window = Knob::WritebackBytes.file();
+        let window = Knob::WritebackBytes.file_name();
         let file = cgroup_file(flood, window);
         let value = format!("{}K", bytes / (PAGE_KIB << 10) * PAGE_KIB);
         let effect = format!(

@@ -201,9 +201,9 @@ pub(super) fn floor_remedy(seen: &Observation, group: &Group) -> Option<Remedy> 
     if bytes <= own {
         return None;
     }
-    let file = cgroup_file(&path, Knob::DirtyMin.file());
+    let file = cgroup_file(&path, Knob::DirtyMin.file_name());
     let remedy = echo_command(
-        Knob::DirtyMin.file(),
+        Knob::DirtyMin.file_name(),
         &whole_mib(bytes),
         &file,
         format!(
@@ -268,8 +268,8 @@ pub(super) fn ceiling_remedy(
     if !can_have_weir(seen) || top == "/" || lowest.is_some_and(|lowest| lowest <= bytes) {
         return None;
     }
-    let file = cgroup_file(top, Knob::DirtyBytes.file());
-    let remedy = echo_command(Knob::DirtyBytes.file(), &whole_mib(bytes), &file, effect);
+    let file = cgroup_file(top, Knob::DirtyBytes.file_name());
+    let remedy = echo_command(Knob::DirtyBytes.file_name(), &whole_mib(bytes), &file, effect);
     Some(loaded_first(seen, remedy))
 }
 
@@ -315,11 +315,11 @@ fn raise_binding(binding: &Binding, derived: &Derived, wanted: u64) -> Remedy {
     let limit = derived.limit.unwrap_or(binding.value).max(1);
     let factor = (wanted as f64 / limit as f64).clamp(2.0, 64.0);
     let file = cgroup_file(&binding.path, binding.file);
-    if binding.file == Knob::DirtyRatio.file() {
+    if binding.file == Knob::DirtyRatio.file_name() {
         return echo_command(binding.file, "0", &file, "no ceiling".into());
     }
     let value = whole_mib((binding.value as f64 * factor) as u64);
-    let effect = if binding.file == Knob::DirtyBytes.file() {
+    let effect = if binding.file == Knob::DirtyBytes.file_name() {
         "all below it may hold more dirty pages".into()
     } else {
         format!(

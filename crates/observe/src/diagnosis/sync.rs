@@ -113,7 +113,7 @@ fn instead_of(seen: &Observation, held: &HeldBack, bdi: Option<&str>) -> Vec<Rem
     let path = display_path(&held.path);
     let lifted = remedy::io_max(held);
     let bound = held.bytes.filter(|_| remedy::can_have_weir(seen)).map(|bytes| {
-        let file = knobs::Knob::DirtyBandwidth.file();
+        let file = knobs::Knob::DirtyBandwidth.file_name();
         let value = format!("{}K", bytes.div_ceil(1024).max(64));
         let effect = format!(
             "{path} dirties no more than {}/s, which bounds what it writes and holds no page back once it is dirty",

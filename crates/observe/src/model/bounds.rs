@@ -263,7 +263,7 @@ impl Plausible for Cgroup {
                 *kills,
                 *dying,
             ])
-            && weight.is_none_or(|weight| weight <= Knob::DirtyWeight.range().1)
+            && weight.is_none_or(|weight| weight <= Knob::DirtyWeight.value_range().1)
             && [bandwidth, window]
                 .iter()
                 .all(|limit| limit.unwrap_or(0) <= MOST_BYTES)

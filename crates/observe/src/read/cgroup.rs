@@ -157,7 +157,7 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
     };
     let knob = |knob: Knob| {
         if want.knobs {
-            read(knob.file())
+            read(knob.file_name())
         } else {
             String::new()
         }
@@ -187,7 +187,9 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
     for ceiling in [Knob::DirtyBytes, Knob::DirtyRatio] {
         let (knob, value) = (ceiling, knob(ceiling).trim().to_string());
         if !value.is_empty() && !knob.is_default(&value) {
-            cgroup.ceilings.push(format!("{} = {value}", knob.file()));
+            cgroup
+                .ceilings
+                .push(format!("{} = {value}", knob.file_name()));
         }
     }
     if let Some(stat) = want.memory.then(|| file("memory.stat")).flatten() {

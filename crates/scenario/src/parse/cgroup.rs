@@ -136,7 +136,7 @@ pub(super) fn read_knob(file: &str, value: &Value) -> Option<String> {
             }
             _ => format!(
                 "weir has no file `{file}`, {}",
-                suggest(file, Knob::ALL.map(Knob::file))
+                suggest(file, Knob::ALL.map(Knob::file_name))
             ),
         });
         return None;
@@ -157,7 +157,7 @@ fn stock_file(file: &str, value: &Value) -> Option<String> {
     value.complain(if ["io.latency", "io.cost.qos", "io.cost.model"].contains(&file) {
         format!("`{file}` wants a device number, which is not known before the guest has booted: throttle the `[[disk]]` instead")
     } else {
-        format!("not a cgroup file that can be set here, {}", suggest(file, FILES.iter().copied().chain(Knob::ALL.map(Knob::file)).chain(OTHERS)))
+        format!("not a cgroup file that can be set here, {}", suggest(file, FILES.iter().copied().chain(Knob::ALL.map(Knob::file_name)).chain(OTHERS)))
     });
     None
 }

@@ -76,8 +76,8 @@ impl PhaseResult {
         }
         for (path, texts) in &self.dirty_stat {
             cgroups.entry(path.clone()).or_default().stat = measured::summarize_dirty_stat(
-                &knobs::stat(&texts.before).collect(),
-                &knobs::stat(&texts.after).collect(),
+                &knobs::parse_stat(&texts.before).collect(),
+                &knobs::parse_stat(&texts.after).collect(),
             );
         }
         if let Some(tiers) = &self.tiers {

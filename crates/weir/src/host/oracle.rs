@@ -293,7 +293,7 @@ fn file_names(kernel: &Kernel) -> Check {
         );
     }
     let taken: Vec<&str> = Knob::DIRTY
-        .map(Knob::file)
+        .map(Knob::file_name)
         .into_iter()
         .chain([knobs::stat_file()])
         .filter(|file| may_have(file))

@@ -123,7 +123,7 @@ fn collect_cgroups(dir: &Path, path: &str, found: &mut Vec<CgroupKnobs>) -> Resu
     };
     let knobs: BTreeMap<&str, String> = Knob::DIRTY
         .into_iter()
-        .filter_map(|knob| Some((knob.name(), read(knob.file())?)))
+        .filter_map(|knob| Some((knob.name(), read(knob.file_name())?)))
         .collect();
     let is_set = |knob: Knob| {
         let value = knobs.get(knob.name());

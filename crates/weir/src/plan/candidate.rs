@@ -21,7 +21,7 @@ pub fn own_knobs(scenario: &Scenario, stock: bool) -> Vec<String> {
     if knobs.is_empty() {
         return acting_knobs(scenario, stock);
     }
-    let is_window = |knob: &String| knob.ends_with(File::WritebackBytes.file());
+    let is_window = |knob: &String| knob.ends_with(File::WritebackBytes.file_name());
     if stock {
         knobs.retain(|knob| !is_window(knob));
     } else if !waits_behind_writers(scenario).is_empty() {
@@ -35,7 +35,7 @@ pub fn own_knobs(scenario: &Scenario, stock: bool) -> Vec<String> {
 pub fn acting_knobs(scenario: &Scenario, stock: bool) -> Vec<String> {
     let mut knobs: Vec<String> = Vec::new();
     let mut add = |path: &str, knob: File| {
-        let name = format!("{path}/{}", knob.file());
+        let name = format!("{path}/{}", knob.file_name());
         let needs_module = knob == File::WritebackBytes;
         let is_there = !(stock && needs_module);
         if is_there && !knobs.contains(&name) {

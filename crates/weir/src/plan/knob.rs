@@ -98,7 +98,7 @@ impl Knob {
             Some((cgroup, file)) => (Some(cgroup.to_owned()), file),
             None => (None, name),
         };
-        let is_tier = file == TIER_RATIO || file == File::ToptierRatio.file();
+        let is_tier = file == TIER_RATIO || file == File::ToptierRatio.file_name();
         if is_tier && (stock || scenario.tiers.is_empty()) {
             bail!("--knob {text}: needs the module, and a scenario with `[[tier]]` tables");
         }
@@ -128,13 +128,13 @@ impl Knob {
             },
             _ => bail!(
                 "--knob {text}: write CGROUP/FILE, as in victim/{}, or {}; files: {}, {}, {}",
-                File::DirtyMin.file(),
+                File::DirtyMin.file_name(),
                 match stock {
                     true => LIMIT.to_owned(),
                     false => format!("{DRAIN} or {TIER_RATIO}"),
                 },
-                File::DIRTY.map(File::file).join(", "),
-                File::ToptierRatio.file(),
+                File::DIRTY.map(File::file_name).join(", "),
+                File::ToptierRatio.file_name(),
                 MEMORY.join(", ")
             ),
         };
@@ -287,8 +287,8 @@ impl KnobKind {
     /// The tightest value that is not off.
     fn least_value(self) -> u64 {
         match self {
-            KnobKind::File(File::DirtyMin) => File::DirtyBytes.range().0,
-            KnobKind::File(knob) => knob.range().0.max(1),
+            KnobKind::File(File::DirtyMin) => File::DirtyBytes.value_range().0,
+            KnobKind::File(knob) => knob.value_range().0.max(1),
             KnobKind::Seconds { .. } | KnobKind::Tier { .. } => 1,
             KnobKind::Limit { .. } => 1 << 20,
             KnobKind::Memory { .. } => MEMORY_LEAST,
@@ -320,8 +320,8 @@ impl KnobKind {
             KnobKind::File(File::DirtyBandwidth) => (round(host.rate), round(host.rate / 256)),
             // More than the largest disk queues hold, down to the least that there is.
             KnobKind::File(File::WritebackBytes) => (WINDOW_WIDEST, least),
-            KnobKind::File(File::DirtyWeight) => (125, File::DirtyWeight.range().1),
-            KnobKind::File(knob) => (knob.range().1, least),
+            KnobKind::File(File::DirtyWeight) => (125, File::DirtyWeight.value_range().1),
+            KnobKind::File(knob) => (knob.value_range().1, least),
             KnobKind::Seconds { tighten: true } => (120, 1),
             KnobKind::Seconds { .. } => (1, 120),
             // Less than its part of the first tier: who has more of it takes it from others.

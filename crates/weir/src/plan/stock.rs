@@ -70,7 +70,7 @@ fn translate_scenario(scenario: &Scenario) -> Result<Scenario> {
     for (path, cgroup) in &mut all.cgroups {
         let knobs = std::mem::take(&mut cgroup.knobs);
         let value = |knob: File| {
-            let value = knob.parse(knobs.get(knob.file())?).ok()?;
+            let value = knob.parse(knobs.get(knob.file_name())?).ok()?;
             Some(value).filter(|value| *value != knob.default())
         };
         let mut ceiling = value(File::DirtyBytes).map_or(UNLIMITED, |bytes| bytes >> PAGE_SHIFT);
@@ -109,7 +109,7 @@ fn memory_max_pages(cgroup: &Cgroup) -> u64 {
 }
 
 fn floor_pages(cgroup: &Cgroup) -> u64 {
-    let text = cgroup.knobs.get(File::DirtyMin.file());
+    let text = cgroup.knobs.get(File::DirtyMin.file_name());
     let bytes = text.and_then(|text| File::DirtyMin.parse(text).ok());
     (bytes.unwrap_or(0) >> PAGE_SHIFT) * u64::from(cgroup.copies.unwrap_or(1))
 }

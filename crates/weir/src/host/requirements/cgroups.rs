@@ -183,7 +183,7 @@ pub(super) fn own_files(system: &System) -> Check {
         );
     };
     // The module's files, which a kernel may one day have itself.
-    let files = Knob::DIRTY.map(Knob::file);
+    let files = Knob::DIRTY.map(Knob::file_name);
     let taken: Vec<&str> = files
         .into_iter()
         .chain([knobs::stat_file()])
