@@ -20,7 +20,7 @@ pub fn matches_path(glob: &Pattern, path: &str) -> bool {
 pub(crate) fn read_patterns(value: &Value) -> Vec<Pattern> {
     let wanted = "a glob on cgroup paths, or a list of them";
     let items = if value.is_array() {
-        value.array(wanted).unwrap_or_default()
+        value.as_array(wanted).unwrap_or_default()
     } else {
         vec![value.clone()]
     };
@@ -29,7 +29,7 @@ pub(crate) fn read_patterns(value: &Value) -> Vec<Pattern> {
     }
     items
         .iter()
-        .filter_map(|item| item.parsed(wanted, parse_pattern))
+        .filter_map(|item| item.parse_with(wanted, parse_pattern))
         .collect()
 }
 

@@ -77,10 +77,13 @@ impl Rules {
     /// Everything that is wrong with it, or why it could not be read.
     pub fn load(path: &Path, pods: Option<&Path>) -> Result<Rules, Problems> {
         let shown = path.display().to_string();
-        let text = config::text(path, "policy")?;
+        let text = config::read_text(path, "policy")?;
         let mut rules = Rules::parse(&shown, &text)?;
         if let Some(pods) = pods.filter(|pods| pods.exists()) {
-            let (shown, text) = (pods.display().to_string(), config::text(pods, "policy")?);
+            let (shown, text) = (
+                pods.display().to_string(),
+                config::read_text(pods, "policy")?,
+            );
             let more = reader::read(&shown, &text, &["rule"], rules_of)?;
             rules.rules.extend(more);
         }
@@ -110,29 +113,29 @@ impl Rules {
                 let reclaim = root.optional("reclaim");
                 let assist = root.optional("assist");
                 let stock = root.optional("stock");
-                let objectives = root.tables("objective", objective::KEYS);
+                let objectives = root.array_of_tables("objective", objective::KEYS);
                 Rules {
                     rules: rules_of(root),
                     requests: requests
-                        .and_then(|requests| requests.table(requests::KEYS))
+                        .and_then(|requests| requests.as_table(requests::KEYS))
                         .map_or_else(requests::RequestSettings::without_section, |table| {
                             requests::RequestSettings::read(&table)
                         }),
                     tier: tier
-                        .and_then(|tier| tier.table(settings::KEYS))
+                        .and_then(|tier| tier.as_table(settings::KEYS))
                         .map_or_else(TierSettings::default, |table| TierSettings::read(&table)),
                     reclaim: reclaim
-                        .and_then(|reclaim| reclaim.table(reclaim::KEYS))
+                        .and_then(|reclaim| reclaim.as_table(reclaim::KEYS))
                         .map_or_else(Default::default, |table| {
                             reclaim::ReclaimSettings::read(&table)
                         }),
                     assist: assist
-                        .and_then(|assist| assist.table(assist::KEYS))
+                        .and_then(|assist| assist.as_table(assist::KEYS))
                         .map_or_else(Default::default, |table| {
                             assist::AssistSettings::read(&table)
                         }),
                     stock: stock
-                        .and_then(|stock| stock.table(stock::KEYS))
+                        .and_then(|stock| stock.as_table(stock::KEYS))
                         .map_or_else(Default::default, |table| stock::StockSettings::read(&table)),
                     objectives: objectives
                         .iter()
@@ -173,7 +176,7 @@ impl Rules {
 }
 
 fn rules_of(root: &Table) -> Vec<Rule> {
-    let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
+    let tables = root.array_of_tables("rule", &["cgroup", "delegated", "set"]);
     tables.iter().map(read_rule).collect()
 }
 
@@ -184,13 +187,13 @@ fn read_rule(table: &Table) -> Rule {
         .unwrap_or_default();
     let delegated = table
         .optional("delegated")
-        .and_then(|value| value.boolean());
+        .and_then(|value| value.as_boolean());
     let set = table
         .required("set", "set = { \"memory.dirty_min\" = \"16M\" }")
-        .and_then(|value| read_knobs(table.line(), &value))
+        .and_then(|value| read_knobs(table.first_line(), &value))
         .unwrap_or_default();
     Rule {
-        line: table.line(),
+        line: table.first_line(),
         cgroups,
         delegated: delegated.unwrap_or(false),
         set,
@@ -198,7 +201,7 @@ fn read_rule(table: &Table) -> Rule {
 }
 
 fn read_knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
-    let entries = value.entries("a table of knobs")?;
+    let entries = value.as_entries("a table of knobs")?;
     if entries.is_empty() {
         value.complain("no knob in it: the rule would do nothing");
     }
@@ -210,7 +213,7 @@ fn read_knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
             value.complain(format!("not a file that the agent sets: it sets {files}"));
             continue;
         };
-        let Some(text) = value.scalar() else {
+        let Some(text) = value.as_scalar() else {
             continue;
         };
         match Setting::parse(knob, &text, Origin::Line(line)) {

@@ -60,7 +60,7 @@ impl StockSettings {
     pub fn read(table: &Table) -> StockSettings {
         let mode = table
             .optional("mode")
-            .and_then(|value| value.parsed("`on`, `observe` or `off`", Mode::parse));
+            .and_then(|value| value.parse_with("`on`, `observe` or `off`", Mode::parse));
         let limit = table.optional("limit");
         let sysctl = table.optional("sysctl").map(|value| read_sysctls(&value));
         let drain = table
@@ -87,7 +87,7 @@ impl StockSettings {
 }
 
 fn read_seconds(value: &Value) -> Option<DrainSeconds> {
-    let text = value.scalar()?;
+    let text = value.as_scalar()?;
     let seconds = match text.as_str() {
         "auto" => Some(DrainSeconds::Auto),
         text => text.parse().ok().map(DrainSeconds::Given),
@@ -104,12 +104,12 @@ fn read_seconds(value: &Value) -> Option<DrainSeconds> {
 }
 
 fn read_sysctls(value: &Value) -> Vec<(StockSetting, String)> {
-    let entries = value.entries("a table, as in `{ \"vm.dirty_bytes\" = \"192M\" }`");
+    let entries = value.as_entries("a table, as in `{ \"vm.dirty_bytes\" = \"192M\" }`");
     let entries = entries.unwrap_or_default().into_iter();
     let settings = entries.filter_map(|(name, value)| {
         let path = name.replace('.', "/");
         if TIMES.contains(&name) {
-            let number = value.unsigned("a number of centiseconds")?;
+            let number = value.as_unsigned("a number of centiseconds")?;
             return Some((
                 StockSetting::File(format!("proc/sys/{path}")),
                 number.to_string(),
@@ -122,8 +122,8 @@ fn read_sysctls(value: &Value) -> Vec<(StockSetting, String)> {
         }
         let (level, kind) = path.rsplit_once('_')?;
         let number = match kind {
-            "bytes" => value.parsed("a size, as in `\"192M\"`", units::size)?,
-            _ => value.unsigned("a number of percent").filter(|n| {
+            "bytes" => value.parse_with("a size, as in `\"192M\"`", units::parse_size)?,
+            _ => value.as_unsigned("a number of percent").filter(|n| {
                 let is_percent = (1..=100).contains(n);
                 if !is_percent {
                     value.complain("expected 1 to 100");
@@ -140,7 +140,7 @@ fn read_sysctls(value: &Value) -> Vec<(StockSetting, String)> {
 }
 
 fn read_bdi(value: &Value) -> Vec<(StockSetting, String)> {
-    let devices = value.entries("a table, as in `{ \"8:16\" = { max_ratio = 10 } }`");
+    let devices = value.as_entries("a table, as in `{ \"8:16\" = { max_ratio = 10 } }`");
     let devices = devices.unwrap_or_default().into_iter();
     let settings = devices.flat_map(|(device, value)| {
         let numbers = device.split_once(':');
@@ -149,9 +149,9 @@ fn read_bdi(value: &Value) -> Vec<(StockSetting, String)> {
             value.complain("not a device's numbers, as in `8:16`: see /sys/class/bdi");
             return Vec::new();
         }
-        let table = value.table(&BDI).map(|table| {
+        let table = value.as_table(&BDI).map(|table| {
             let each = BDI.iter().filter_map(|name| {
-                let number = table.optional(name)?.unsigned("a number")?;
+                let number = table.optional(name)?.as_unsigned("a number")?;
                 let file = format!("sys/class/bdi/{device}/{name}");
                 let setting = match *name {
                     RATIO => StockSetting::Percent(file),

@@ -25,7 +25,7 @@ const LARGEST: u64 = 16 << 20;
 ///
 /// # Errors
 /// One problem: the file cannot be read, or it has more than 16 MiB.
-pub fn text(path: &Path, kind: &str) -> Result<String, Problems> {
+pub fn read_text(path: &Path, kind: &str) -> Result<String, Problems> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
     let why = match read {

@@ -50,11 +50,11 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 /// "did you mean `x`?" when one of `known` is close to `word`, then the list, for error messages.
-pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub fn suggest_known<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
     known.dedup();
-    let guess = nearest(word, known.iter().copied())
+    let guess = nearest_known(word, known.iter().copied())
         .map(|k| format!("did you mean `{k}`? "))
         .unwrap_or_default();
     if known.is_empty() {
@@ -65,7 +65,7 @@ pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Stri
 }
 
 /// The one of `known` closest to `word`, if close enough to be what was meant.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_known<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|k| (strsim::jaro_winkler(word, k), k))

@@ -4,7 +4,7 @@
 //! names file, line and key by itself. Accessors return `None` after they have complained: callers
 //! go on and find the next problem.
 
-use crate::problem::{Problem, Problems, nearest, suggest};
+use crate::problem::{Problem, Problems, nearest_known, suggest_known};
 use std::cell::RefCell;
 use std::ops::Range;
 use toml::Spanned;
@@ -30,7 +30,7 @@ pub fn read<T>(
     // What a broken file means is unknown: do not check guesses.
     let made = errors
         .is_empty()
-        .then(|| sections(&Table::root(&reader, known)));
+        .then(|| sections(&Table::root_table(&reader, known)));
     let problems = reader.into_problems();
     match made {
         Some(made) if problems.is_empty() => Ok(made),
@@ -56,13 +56,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn line(&self, at: usize) -> usize {
+    fn line_at(&self, at: usize) -> usize {
         self.text.bytes().take(at).filter(|b| *b == b'\n').count() + 1
     }
 
     /// Records a problem with `key` at byte `at` of the text.
     fn complain(&self, at: usize, key: &str, what: impl Into<String>) {
-        let line = self.line(at);
+        let line = self.line_at(at);
         self.problems.borrow_mut().push(Problem {
             file: self.file.into(),
             line,
@@ -97,11 +97,11 @@ impl<'a> Value<'a> {
     }
 
     /// The value as `wanted`, or a complaint that it is something else.
-    fn expect<T>(&self, found: Option<T>, wanted: &str) -> Option<T> {
+    fn expect_kind<T>(&self, found: Option<T>, wanted: &str) -> Option<T> {
         if found.is_none() {
             self.complain(format!(
                 "is {}, but must be {wanted}",
-                article(self.value.type_str())
+                with_article(self.value.type_str())
             ));
         }
         found
@@ -109,7 +109,7 @@ impl<'a> Value<'a> {
 
     /// A string, or a complaint.
     pub fn string(&self, wanted: &str) -> Option<&'a str> {
-        self.expect(self.value.as_str(), wanted)
+        self.expect_kind(self.value.as_str(), wanted)
     }
 
     /// `true` if it is a list.
@@ -118,18 +118,22 @@ impl<'a> Value<'a> {
     }
 
     /// A truth value, or a complaint.
-    pub fn boolean(&self) -> Option<bool> {
-        self.expect(self.value.as_bool(), "true or false")
+    pub fn as_boolean(&self) -> Option<bool> {
+        self.expect_kind(self.value.as_bool(), "true or false")
     }
 
     /// A string put through `parse`, whose error becomes the complaint.
-    pub fn parsed<T>(&self, wanted: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    pub fn parse_with<T>(
+        &self,
+        wanted: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
         let text = self.string(wanted)?;
         parse(text).map_err(|why| self.complain(why)).ok()
     }
 
     /// A number or string as the text a file or fio gets; booleans become 1 and 0.
-    pub fn scalar(&self) -> Option<String> {
+    pub fn as_scalar(&self) -> Option<String> {
         let text = match self.value {
             DeValue::String(s) => Some(s.to_string()),
             DeValue::Integer(i) => i64::from_str_radix(i.as_str(), i.radix())
@@ -139,21 +143,21 @@ impl<'a> Value<'a> {
             DeValue::Boolean(b) => Some(u8::from(*b).to_string()),
             _ => None,
         };
-        self.expect(text, "a string or a number")
+        self.expect_kind(text, "a string or a number")
     }
 
     /// A whole number, or a complaint.
-    pub fn unsigned(&self, wanted: &str) -> Option<u64> {
+    pub fn as_unsigned(&self, wanted: &str) -> Option<u64> {
         let number = self
             .value
             .as_integer()
             .and_then(|i| u64::from_str_radix(i.as_str(), i.radix()).ok());
-        self.expect(number, wanted)
+        self.expect_kind(number, wanted)
     }
 
     /// The items, or a complaint.
-    pub fn array(&self, wanted: &str) -> Option<Vec<Value<'a>>> {
-        let items = self.expect(self.value.as_array(), wanted)?;
+    pub fn as_array(&self, wanted: &str) -> Option<Vec<Value<'a>>> {
+        let items = self.expect_kind(self.value.as_array(), wanted)?;
         Some(
             items
                 .iter()
@@ -169,15 +173,15 @@ impl<'a> Value<'a> {
     }
 
     /// The table's entries; keys are names the file chose.
-    pub fn entries(&self, wanted: &str) -> Option<Vec<(&'a str, Value<'a>)>> {
-        let table = self.expect(self.value.as_table(), wanted)?;
-        Some(entries(self.reader, &self.key, table))
+    pub fn as_entries(&self, wanted: &str) -> Option<Vec<(&'a str, Value<'a>)>> {
+        let table = self.expect_kind(self.value.as_table(), wanted)?;
+        Some(checked_entries(self.reader, &self.key, table))
     }
 
     /// The table's entries, after complaining about every key that is not in `known`.
-    pub fn table(&self, known: &'static [&'static str]) -> Option<Table<'a>> {
-        let entries = self.entries("a table")?;
-        Some(Table::checked(
+    pub fn as_table(&self, known: &'static [&'static str]) -> Option<Table<'a>> {
+        let entries = self.as_entries("a table")?;
+        Some(Table::checked_table(
             self.reader,
             self.key.clone(),
             self.span.start,
@@ -198,12 +202,12 @@ pub struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// The whole file.
-    fn root(reader: &'a Reader<'a>, known: &'static [&'static str]) -> Self {
-        let entries = entries(reader, "", reader.root);
-        Table::checked(reader, String::new(), 0, entries, known)
+    fn root_table(reader: &'a Reader<'a>, known: &'static [&'static str]) -> Self {
+        let entries = checked_entries(reader, "", reader.root);
+        Table::checked_table(reader, String::new(), 0, entries, known)
     }
 
-    fn checked(
+    fn checked_table(
         reader: &'a Reader<'a>,
         key: String,
         start: usize,
@@ -213,7 +217,7 @@ impl<'a> Table<'a> {
         for (name, value) in entries.iter().filter(|(name, _)| !known.contains(name)) {
             value.complain(format!(
                 "unknown key, {}",
-                suggest(name, known.iter().copied())
+                suggest_known(name, known.iter().copied())
             ));
         }
         Table {
@@ -233,7 +237,7 @@ impl<'a> Table<'a> {
     /// All keys of the file that the table is in, in its order.
     pub fn keys_of_file(&self) -> Vec<Key> {
         let mut keys = Vec::new();
-        visit(&Key::root(), self.reader.root, &mut |key, span| {
+        visit_keys(&Key::root_key(), self.reader.root, &mut |key, span| {
             keys.push((span.start, key.clone()));
         });
         keys.sort_by_key(|(at, _)| *at);
@@ -241,8 +245,8 @@ impl<'a> Table<'a> {
     }
 
     /// The line the table begins on, counted from 1.
-    pub fn line(&self) -> usize {
-        self.reader.line(self.start)
+    pub fn first_line(&self) -> usize {
+        self.reader.line_at(self.start)
     }
 
     /// The value of `key`, if it is there.
@@ -257,8 +261,9 @@ impl<'a> Table<'a> {
     pub fn required(&self, key: &str, example: &str) -> Option<Value<'a>> {
         let value = self.optional(key);
         // A misspelt key has been complained about where it stands.
-        let misspelt =
-            |(name, _): &(&str, _)| !self.known.contains(name) && nearest(name, [key]).is_some();
+        let misspelt = |(name, _): &(&str, _)| {
+            !self.known.contains(name) && nearest_known(name, [key]).is_some()
+        };
         if value.is_none() && !self.entries.iter().any(misspelt) {
             self.complain(format!("`{key}` is missing: add for example `{example}`"));
         }
@@ -266,16 +271,19 @@ impl<'a> Table<'a> {
     }
 
     /// The tables of an array of tables (`[[job]]`), or a complaint about how to write one.
-    pub fn tables(&self, key: &str, known: &'static [&'static str]) -> Vec<Table<'a>> {
+    pub fn array_of_tables(&self, key: &str, known: &'static [&'static str]) -> Vec<Table<'a>> {
         let items = self
             .optional(key)
-            .and_then(|value| value.array(&format!("written as `[[{key}]]`")))
+            .and_then(|value| value.as_array(&format!("written as `[[{key}]]`")))
             .unwrap_or_default();
-        items.iter().filter_map(|item| item.table(known)).collect()
+        items
+            .iter()
+            .filter_map(|item| item.as_table(known))
+            .collect()
     }
 }
 
-fn entries<'a>(
+fn checked_entries<'a>(
     reader: &'a Reader<'a>,
     prefix: &str,
     table: &'a DeTable<'a>,
@@ -289,7 +297,7 @@ fn entries<'a>(
             } else {
                 value.span()
             };
-            let key = joined(prefix, name.get_ref());
+            let key = join_key(prefix, name.get_ref());
             (
                 name.get_ref().as_ref(),
                 Value {
@@ -304,15 +312,15 @@ fn entries<'a>(
 }
 
 /// The key `name` of the table at `prefix`, as problems name it.
-fn joined(prefix: &str, name: &str) -> String {
+fn join_key(prefix: &str, name: &str) -> String {
     match prefix {
-        "" => quoted(name),
-        _ => format!("{prefix}.{}", quoted(name)),
+        "" => quote_key(name),
+        _ => format!("{prefix}.{}", quote_key(name)),
     }
 }
 
 /// A key as TOML would want it written.
-pub fn quoted(name: &str) -> String {
+pub fn quote_key(name: &str) -> String {
     let bare = !name.is_empty()
         && name
             .bytes()
@@ -324,7 +332,7 @@ pub fn quoted(name: &str) -> String {
     }
 }
 
-fn article(kind: &str) -> String {
+fn with_article(kind: &str) -> String {
     match kind {
         "integer" | "array" => format!("an {kind}"),
         _ => format!("a {kind}"),
@@ -345,7 +353,7 @@ pub struct Key {
 pub fn line_of(text: &str, key: &str) -> usize {
     let (root, _) = DeTable::parse_recoverable(text);
     let mut best = (0, None);
-    visit(&Key::root(), root.get_ref(), &mut |found, span| {
+    visit_keys(&Key::root_key(), root.get_ref(), &mut |found, span| {
         let rest = key.strip_prefix(&*found.text);
         let is_part = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
         if is_part && found.text.len() > best.0 {
@@ -358,25 +366,25 @@ pub fn line_of(text: &str, key: &str) -> usize {
 }
 
 impl Key {
-    fn root() -> Key {
+    fn root_key() -> Key {
         Key {
             text: String::new(),
             path: Vec::new(),
         }
     }
 
-    fn child(&self, name: &str) -> Key {
+    fn child_key(&self, name: &str) -> Key {
         let path = self.path.iter().cloned().chain([name.to_owned()]);
         Key {
-            text: joined(&self.text, name),
+            text: join_key(&self.text, name),
             path: path.collect(),
         }
     }
 }
 
-fn visit(key: &Key, table: &DeTable<'_>, found: &mut impl FnMut(&Key, Range<usize>)) {
+fn visit_keys(key: &Key, table: &DeTable<'_>, found: &mut impl FnMut(&Key, Range<usize>)) {
     for (name, value) in table {
-        visit_value(&key.child(name.get_ref()), value, found);
+        visit_value(&key.child_key(name.get_ref()), value, found);
     }
 }
 
@@ -387,7 +395,7 @@ fn visit_value(
 ) {
     found(key, value.span());
     if let Some(table) = value.get_ref().as_table() {
-        visit(key, table, found);
+        visit_keys(key, table, found);
     }
     for (index, item) in value.get_ref().as_array().into_iter().flatten().enumerate() {
         let key = Key {

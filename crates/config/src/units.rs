@@ -18,22 +18,22 @@ const TOO_LARGE: &str = "more than 1 PiB";
 ///
 /// # Errors
 /// What is wrong with `text` and what a size looks like.
-pub fn size(text: &str) -> Result<u64, String> {
-    bytes(text).map_err(|why| format!("`{text}` is not a size: {why}"))
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|why| format!("`{text}` is not a size: {why}"))
 }
 
 /// Bytes per second from `256K/s`.
 ///
 /// # Errors
 /// What is wrong with `text` and what a bandwidth looks like.
-pub fn bandwidth(text: &str) -> Result<u64, String> {
+pub fn parse_bandwidth(text: &str) -> Result<u64, String> {
     let wrong = |why: &str| format!("`{text}` is not a bandwidth: {why}");
     let Some(amount) = text.strip_suffix("/s") else {
         return Err(wrong(
             "expected an amount per second, as in `256K/s` or `20M/s`",
         ));
     };
-    match bytes(amount) {
+    match parse_bytes(amount) {
         Ok(0) => Err(wrong("more than 0 is needed")),
         Ok(bytes) => Ok(bytes),
         Err(TOO_LARGE) => Err(wrong("more than 1 PiB per second")),
@@ -41,8 +41,8 @@ pub fn bandwidth(text: &str) -> Result<u64, String> {
     }
 }
 
-fn bytes(text: &str) -> Result<u64, &'static str> {
-    let (digits, unit) = split(text);
+fn parse_bytes(text: &str) -> Result<u64, &'static str> {
+    let (digits, unit) = split_number(text);
     let shift = match unit {
         "" | "B" => 0,
         "K" | "k" => 10,
@@ -65,9 +65,9 @@ fn bytes(text: &str) -> Result<u64, &'static str> {
 ///
 /// # Errors
 /// What is wrong with `text` and what a duration looks like.
-pub fn nanoseconds(text: &str) -> Result<u64, String> {
+pub fn parse_nanoseconds(text: &str) -> Result<u64, String> {
     let wrong = |why: &str| format!("`{text}` is not a duration: {why}");
-    let (digits, unit) = split(text);
+    let (digits, unit) = split_number(text);
     let scale = match unit {
         "ns" => 1,
         "us" => 1_000,
@@ -95,9 +95,9 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
 /// Milliseconds from `500ms`, `30s`, `5m`.
 ///
 /// # Errors
-/// As [`nanoseconds`]; also when it is not a whole number of milliseconds.
-pub fn milliseconds(text: &str) -> Result<u64, String> {
-    let ns = nanoseconds(text)?;
+/// As [`parse_nanoseconds`]; also when it is not a whole number of milliseconds.
+pub fn parse_milliseconds(text: &str) -> Result<u64, String> {
+    let ns = parse_nanoseconds(text)?;
     if ns % 1_000_000 != 0 {
         return Err(format!(
             "`{text}` is finer than the clock of a scenario: whole milliseconds, as in `500ms`"
@@ -107,7 +107,7 @@ pub fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 /// The leading digits of `text` and the rest.
-fn split(text: &str) -> (&str, &str) {
+fn split_number(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());

@@ -31,7 +31,7 @@ fn option_ms(job: &Job, name: &str) -> Result<Option<u64>, String> {
     };
     match text.parse::<u64>() {
         Ok(seconds) => Ok(Some(seconds * 1000)),
-        Err(_) => config::units::milliseconds(text)
+        Err(_) => config::units::parse_milliseconds(text)
             .map(Some)
             .map_err(|why| format!("job {}: {name}: {why}", job.name)),
     }

@@ -129,7 +129,7 @@ fn join_refusals(refusals: &[Refusal]) -> String {
 /// # Errors
 /// The file cannot be read any more.
 pub fn locate_refusals(path: &Path, refusals: Vec<Refusal>) -> Result<Problems, Problems> {
-    let text = config::text(path, "scenario")?;
+    let text = config::read_text(path, "scenario")?;
     let problem = |refusal: Refusal| match refusal.key.is_empty() {
         true => Problem {
             file: "this machine".into(),

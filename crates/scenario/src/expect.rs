@@ -129,11 +129,11 @@ fn parse_constant(word: &str) -> Result<Operand, String> {
             return Ok(Operand::Constant(number, None));
         }
     }
-    let (value, unit) = if let Ok(bytes) = units::size(word) {
+    let (value, unit) = if let Ok(bytes) = units::parse_size(word) {
         (bytes, Unit::Bytes)
-    } else if let Ok(rate) = units::bandwidth(word) {
+    } else if let Ok(rate) = units::parse_bandwidth(word) {
         (rate, Unit::Bandwidth)
-    } else if let Ok(ns) = units::nanoseconds(word) {
+    } else if let Ok(ns) = units::parse_nanoseconds(word) {
         (ns, Unit::Nanoseconds)
     } else {
         return Err(format!(

@@ -2,7 +2,7 @@
 //! Options of fio that a job may use: those fio has, less those the lab sets itself. A misspelt
 //! option would otherwise be found only when a guest has booted.
 
-use config::problem::nearest;
+use config::problem::nearest_known;
 
 /// fio's own list, with how it was made.
 const OPTIONS: &str = include_str!("../data/fio-3.33-options.txt");
@@ -56,7 +56,7 @@ pub fn check_option(option: &str) -> Result<(), String> {
     if option_names().any(|name| name == option) {
         return Ok(());
     }
-    let guess = nearest(option, option_names())
+    let guess = nearest_known(option, option_names())
         .map(|o| format!(", did you mean `{o}`?"))
         .unwrap_or_else(|| "; `fio --cmdhelp=all` lists them".into());
     Err(format!("fio has no option `{option}`{guess}"))
@@ -91,7 +91,7 @@ pub fn check_value(option: &str, value: &str) -> Result<(), String> {
             }
             Err(format!(
                 "fio has no `{option}` = `{direction}`, {}",
-                config::problem::suggest(direction, DIRECTIONS.iter().copied())
+                config::problem::suggest_known(direction, DIRECTIONS.iter().copied())
             ))
         }
         "size" | "filesize" | "io_size" | "bs" | "blocksize" | "rate" => {

@@ -77,7 +77,7 @@ fn parse_disk_limits(text: &str) -> Result<IoMax, String> {
         any = true;
         *slot = match value {
             "max" => None,
-            _ => match units::size(value).map_err(wrong)? {
+            _ => match units::parse_size(value).map_err(wrong)? {
                 0 => return Err(wrong(format!("`{word}`: expected more than 0, or `max`"))),
                 limit => Some(limit),
             },

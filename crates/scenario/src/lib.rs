@@ -41,7 +41,7 @@ use std::path::Path;
 /// Everything that is wrong with the file, each problem with its line; or why it could not be read.
 pub fn load(path: &Path) -> Result<model::Scenario, Problems> {
     let shown = path.display().to_string();
-    let text = config::text(path, "scenario")?;
+    let text = config::read_text(path, "scenario")?;
     let name = path
         .file_stem()
         .map_or_else(|| "scenario".into(), |s| s.to_string_lossy().into_owned());

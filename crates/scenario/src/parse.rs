@@ -11,7 +11,7 @@ mod workload;
 use crate::expect;
 use crate::metric::Name;
 use crate::model::{Arm, Expect, Op, Scenario};
-use config::problem::{Problems, suggest};
+use config::problem::{Problems, suggest_known};
 use config::reader::{self, Table, Value};
 
 pub(crate) fn parse_scenario(name: &str, file: &str, text: &str) -> Result<Scenario, Problems> {
@@ -80,7 +80,7 @@ fn name(table: &Table, taken: &[&str]) -> String {
 
 fn read_expectations(root: &Table, scenario: &Scenario) -> Vec<Expect> {
     let mut expects = Vec::new();
-    let tables = root.tables("expect", &["metric", "arm", "phase", "at_least", "at_most"]);
+    let tables = root.array_of_tables("expect", &["metric", "arm", "phase", "at_least", "at_most"]);
     for (index, table) in tables.into_iter().enumerate() {
         let Some(subject) = table.required("metric", "metric = \"victim.iops\"") else {
             continue;
@@ -102,7 +102,7 @@ fn read_expectations(root: &Table, scenario: &Scenario) -> Vec<Expect> {
                 continue;
             };
             bounded = true;
-            let Some(words) = value.scalar() else {
+            let Some(words) = value.as_scalar() else {
                 continue;
             };
             match expect::parse_bound(&words, &metric, scenario) {
@@ -144,9 +144,13 @@ fn metric_name(table: &Table, metric: &Value) -> Option<Name> {
     };
     let arm = table.required("arm", "arm = \"weir\"")?;
     let phase = table.required("phase", "phase = \"contended\"")?;
-    let arm = arm.parsed("`stock` or `weir`", |a| {
-        Arm::from_name(a)
-            .ok_or_else(|| format!("no arm `{a}`, {}", suggest(a, Arm::ALL.map(Arm::name))))
+    let arm = arm.parse_with("`stock` or `weir`", |a| {
+        Arm::from_name(a).ok_or_else(|| {
+            format!(
+                "no arm `{a}`, {}",
+                suggest_known(a, Arm::ALL.map(Arm::name))
+            )
+        })
     })?;
     let phase = phase.string("a phase's name")?;
     Some(Name {

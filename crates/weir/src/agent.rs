@@ -47,7 +47,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_stalls: usize,
     /// Scan all cgroups this often, besides hearing of new ones
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = config::units::milliseconds)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = config::units::parse_milliseconds)]
     scan_every: u64,
     /// Where to note what knobs were before
     #[arg(long, value_name = "FILE", default_value = "/run/weir/agent.json")]

@@ -23,7 +23,7 @@ pub struct ExecArgs {
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Memory of the guest
-    #[arg(long, default_value = "2G", value_parser = config::units::size)]
+    #[arg(long, default_value = "2G", value_parser = config::units::parse_size)]
     memory: u64,
     /// Memory of one kind, as a NUMA node; repeat it for each kind, fastest first. The guest's memory
     /// is their sum instead of --memory, its CPUs are on the first node. Latency and bandwidth as in
@@ -67,7 +67,7 @@ pub struct ExecArgs {
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = parse_variable)]
     env: Vec<(String, String)>,
     /// End the guest after this long
-    #[arg(long, default_value = "10m", value_parser = config::units::milliseconds)]
+    #[arg(long, default_value = "10m", value_parser = config::units::parse_milliseconds)]
     timeout: u64,
     /// Do not build weir.ko for the guest
     #[arg(long)]
@@ -219,11 +219,11 @@ fn parse_disk(text: &str) -> Result<ScriptDisk> {
     };
     Ok(ScriptDisk {
         name: name.to_owned(),
-        size: config::units::size(parts[0]).map_err(|why| anyhow!(why))?,
+        size: config::units::parse_size(parts[0]).map_err(|why| anyhow!(why))?,
         filesystem,
         write_bandwidth: parts
             .get(2)
-            .map(|text| config::units::bandwidth(text))
+            .map(|text| config::units::parse_bandwidth(text))
             .transpose()
             .map_err(|why| anyhow!(why))?,
     })
@@ -235,8 +235,8 @@ fn parse_tier(text: &str) -> Result<Tier> {
     let (latency_ns, bandwidth) = match parts[1..] {
         [] => (0, 0),
         [latency, bandwidth] => (
-            config::units::nanoseconds(latency).map_err(|why| anyhow!(why))?,
-            config::units::bandwidth(bandwidth).map_err(|why| anyhow!(why))?,
+            config::units::parse_nanoseconds(latency).map_err(|why| anyhow!(why))?,
+            config::units::parse_bandwidth(bandwidth).map_err(|why| anyhow!(why))?,
         ),
         _ => bail!(
             "`{text}` is not a tier: write SIZE[,LATENCY,BANDWIDTH], as in 1G or 384M,250ns,50G/s"
@@ -247,7 +247,7 @@ fn parse_tier(text: &str) -> Result<Tier> {
     }
     Ok(Tier {
         name: String::new(),
-        size_bytes: config::units::size(parts[0]).map_err(|why| anyhow!(why))?,
+        size_bytes: config::units::parse_size(parts[0]).map_err(|why| anyhow!(why))?,
         latency_ns,
         bandwidth,
     })

@@ -42,7 +42,7 @@ pub struct ExplainArgs {
 /// Parses the time to look, in milliseconds: in no time nothing stalls, which would be told as a
 /// verdict.
 pub fn parse_window(text: &str) -> Result<u64, String> {
-    match config::units::milliseconds(text)? {
+    match config::units::parse_milliseconds(text)? {
         0 => Err("expected a duration above 0, as in 30s".into()),
         time => Ok(time),
     }

@@ -32,7 +32,7 @@ pub struct RecordArgs {
 }
 
 fn parse_buffer(text: &str) -> Result<u64, String> {
-    let bytes = config::units::size(text)?;
+    let bytes = config::units::parse_size(text)?;
     if !(4 << 10..=1 << 30).contains(&bytes) {
         return Err(format!("`{text}`: expected 4K to 1G"));
     }

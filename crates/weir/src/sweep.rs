@@ -74,7 +74,7 @@ fn parse_part(text: &str) -> Result<(usize, usize), String> {
 /// Runs the subcommand.
 pub fn run(args: &SweepArgs) -> Result<ExitCode> {
     let shown = args.scenario.display().to_string();
-    let text = config::text(&args.scenario, "scenario")?;
+    let text = config::read_text(&args.scenario, "scenario")?;
     // What is wrong with the file itself is told with its lines.
     let scenario = scenario::parse("sweep", &shown, &text)?;
     let show = shown_metrics(&args.show, &scenario)?;

@@ -30,7 +30,7 @@ impl AssistSettings {
     /// Reads the section; what is wrong is noted with the table.
     pub fn read(table: &Table) -> AssistSettings {
         let cpus = table.optional("cpus").and_then(|value| {
-            let cpus = value.unsigned("a number of CPUs, as in `2`")?;
+            let cpus = value.as_unsigned("a number of CPUs, as in `2`")?;
             if cpus > THREADS_MAX {
                 value.complain(format!("`{cpus}`: expected 0 to {THREADS_MAX}"));
             }

@@ -168,7 +168,7 @@ impl ObjectiveSettings {
             .required("limit", "limit = [\"/batch.slice\"]")
             .map(|value| globs::read_patterns(&value));
         let floor = table.optional("floor").and_then(|value| {
-            let bytes = value.parsed("a size, as in `\"1M\"`", units::size)?;
+            let bytes = value.parse_with("a size, as in `\"1M\"`", units::parse_size)?;
             if bytes < LEAST_FLOOR_BYTES {
                 value.complain("too small for a disk to work with: expected at least `64K`");
             }
@@ -176,7 +176,7 @@ impl ObjectiveSettings {
         });
         let mode = table
             .optional("mode")
-            .and_then(|value| value.parsed("`on`, `observe` or `off`", Mode::parse));
+            .and_then(|value| value.parse_with("`on`, `observe` or `off`", Mode::parse));
         Some(ObjectiveSettings {
             bound: read_bound(table)?,
             cgroups: cgroups?,
@@ -214,7 +214,7 @@ fn path_and_ancestors(path: &str) -> impl Iterator<Item = &str> {
 fn read_bound(table: &Table) -> Option<Bound> {
     let calls = CALLS.into_iter().filter_map(|(key, of, per_mille)| {
         let value = table.optional(key)?;
-        let ns = value.parsed("a time, as in `\"10ms\"`", units::nanoseconds);
+        let ns = value.parse_with("a time, as in `\"10ms\"`", units::parse_nanoseconds);
         if ns == Some(0) {
             value.complain("expected more than 0, as in `10ms`");
         }
@@ -223,7 +223,7 @@ fn read_bound(table: &Table) -> Option<Bound> {
     let pressure = [("io_pressure", IO), ("memory_pressure", MEMORY)];
     let pressure = pressure.into_iter().filter_map(|(key, file)| {
         let value = table.optional(key)?;
-        let ppm = value.parsed("a part of the time, as in `\"5%\"`", parse_percent_ppm);
+        let ppm = value.parse_with("a part of the time, as in `\"5%\"`", parse_percent_ppm);
         Some(ppm.map(|ppm| Bound::Pressure { file, ppm }))
     });
     let bounds: Vec<Option<Bound>> = calls.chain(pressure).collect();

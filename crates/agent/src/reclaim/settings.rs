@@ -34,17 +34,17 @@ impl ReclaimSettings {
     pub fn read(table: &Table) -> ReclaimSettings {
         let mode = table
             .optional("mode")
-            .and_then(|value| value.parsed("`on`, `observe` or `off`", Mode::parse));
+            .and_then(|value| value.parse_with("`on`, `observe` or `off`", Mode::parse));
         let exempt = table.optional("exempt");
         let weights = table
             .optional("weights")
-            .and_then(|value| value.entries("a table, as in `{ \"/batch.slice/*\" = 50 }`"));
+            .and_then(|value| value.as_entries("a table, as in `{ \"/batch.slice/*\" = 50 }`"));
         let weights = weights.unwrap_or_default().into_iter();
         let weights = weights.filter_map(|(glob, value)| {
             let pattern = globs::parse_pattern(glob)
                 .map_err(|why| value.complain(why))
                 .ok();
-            let weight = value.unsigned("a weight, as in `50`")?;
+            let weight = value.as_unsigned("a weight, as in `50`")?;
             let Some(weight @ WEIGHT_MIN..=WEIGHT_MAX) = u32::try_from(weight).ok() else {
                 value.complain(format!("`{weight}`: expected {WEIGHT_MIN} to {WEIGHT_MAX}"));
                 return None;

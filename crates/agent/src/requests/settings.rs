@@ -48,7 +48,7 @@ impl RequestSettings {
     /// Reads the section; what is wrong is noted with the table.
     pub fn read(table: &Table) -> RequestSettings {
         let systemd = table.optional("systemd").and_then(|value| {
-            value.parsed("`on` or `off`", |text| match text {
+            value.parse_with("`on` or `off`", |text| match text {
                 "on" => Ok(true),
                 "off" => Ok(false),
                 _ => Err("expected `on` or `off`".into()),
@@ -56,7 +56,7 @@ impl RequestSettings {
         });
         let wanted = "`limits`, `all` or `off`";
         let containers = table.optional("containers").and_then(|value| {
-            value.parsed(wanted, |text| match text {
+            value.parse_with(wanted, |text| match text {
                 "off" => Ok(Containers::Off),
                 "limits" => Ok(Containers::Limits),
                 "all" => Ok(Containers::All),

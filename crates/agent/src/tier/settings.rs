@@ -80,8 +80,8 @@ impl TierSettings {
         let default = TierSettings::default();
         let time = |key: &str, default: Duration, most: u64| {
             let value = table.optional(key)?;
-            let read = value.parsed("a duration, as in `2s`", |text| {
-                let milliseconds = units::milliseconds(text)?;
+            let read = value.parse_with("a duration, as in `2s`", |text| {
+                let milliseconds = units::parse_milliseconds(text)?;
                 match milliseconds {
                     ..100 => Err("less than 100 ms".to_string()),
                     _ if milliseconds > most * 1000 => Err(format!("more than {most} s")),
@@ -93,11 +93,11 @@ impl TierSettings {
         TierSettings {
             engine: table
                 .optional("engine")
-                .and_then(|value| value.parsed("the name of an engine", Choice::parse))
+                .and_then(|value| value.parse_with("the name of an engine", Choice::parse))
                 .unwrap_or_default(),
             lend: table
                 .optional("lend")
-                .and_then(|value| value.boolean())
+                .and_then(|value| value.as_boolean())
                 .unwrap_or(default.lend),
             interval: time("interval", default.interval, 60).unwrap_or(default.interval),
             look: time("look", default.look, 60).unwrap_or(default.look),

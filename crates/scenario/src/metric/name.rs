@@ -3,7 +3,7 @@
 
 use super::{Value, metric_table};
 use crate::model::{Arm, Memory, Scenario};
-use config::problem::suggest;
+use config::problem::suggest_known;
 
 /// A full metric name, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Name {
             return Err(format!(
                 "no phase `{}`, {}",
                 self.phase,
-                suggest(&self.phase, phases)
+                suggest_known(&self.phase, phases)
             ));
         };
         if self.subject == "host" {
@@ -65,7 +65,7 @@ impl Name {
             if !scenario.disks.iter().any(|d| d.name == disk) {
                 return Err(format!(
                     "no disk `{disk}`, {}",
-                    suggest(disk, scenario.disks.iter().map(|d| d.name.as_str()))
+                    suggest_known(disk, scenario.disks.iter().map(|d| d.name.as_str()))
                 ));
             }
             return self.check_metric(scenario, "of a disk", |of| matches!(of, Value::Disk(_)));
@@ -74,7 +74,7 @@ impl Name {
             if !scenario.cgroups.contains_key(cgroup) {
                 return Err(format!(
                     "no cgroup `{cgroup}`, {}",
-                    suggest(cgroup, scenario.cgroups.keys().map(String::as_str))
+                    suggest_known(cgroup, scenario.cgroups.keys().map(String::as_str))
                 ));
             }
             let of = match self.arm {
@@ -94,7 +94,7 @@ impl Name {
             return Err(format!(
                 "nothing called `{}` is measured, {}",
                 self.subject,
-                suggest(&self.subject, known)
+                suggest_known(&self.subject, known)
             ));
         };
         // A phase without jobs has been refused already; this would only repeat it.
@@ -139,7 +139,7 @@ impl Name {
         Err(format!(
             "no metric `{}` {subject}, {}",
             self.metric,
-            suggest(&self.metric, &mut known)
+            suggest_known(&self.metric, &mut known)
         ))
     }
 }

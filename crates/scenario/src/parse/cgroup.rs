@@ -3,7 +3,7 @@
 
 use crate::io_max::io_max;
 use crate::model::{Cgroup, Disk};
-use config::problem::suggest;
+use config::problem::suggest_known;
 use config::reader::{Table, Value};
 use knobs::Knob;
 use std::collections::BTreeMap;
@@ -42,13 +42,16 @@ pub(super) fn read_cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgr
     let mut cgroups = BTreeMap::new();
     let tables = root
         .optional("cgroup")
-        .and_then(|v| v.entries("written as `[cgroup.NAME]`"));
+        .and_then(|v| v.as_entries("written as `[cgroup.NAME]`"));
     for (path, table) in tables.unwrap_or_default() {
         if let Err(why) = check_path(path) {
             table.complain(why);
         }
         let mut cgroup = Cgroup::default();
-        for (file, value) in table.entries("a table of cgroup files").unwrap_or_default() {
+        for (file, value) in table
+            .as_entries("a table of cgroup files")
+            .unwrap_or_default()
+        {
             if file == "copies" {
                 cgroup.copies = read_copies(&value);
             } else if KNOBS.iter().any(|of| file.starts_with(of)) {
@@ -70,7 +73,7 @@ pub(super) fn read_cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgr
 const MOST_COPIES: u64 = 100_000;
 
 fn read_copies(value: &Value) -> Option<u32> {
-    match value.unsigned("a number of cgroups, as in `1000`")? {
+    match value.as_unsigned("a number of cgroups, as in `1000`")? {
         n @ 1..=MOST_COPIES => u32::try_from(n).ok(),
         n => {
             value.complain(format!("`{n}` copies: 1 to {MOST_COPIES}"));
@@ -93,7 +96,7 @@ fn read_io_max(value: &Value, disks: &[Disk]) -> Option<(String, String)> {
                 value.complain(format!(
                     "no disk `{}` is defined, {}",
                     limit.disk.escape_debug(),
-                    suggest(&limit.disk, names())
+                    suggest_known(&limit.disk, names())
                 ));
             }
             return Some(("io.max".into(), text.into()));
@@ -122,7 +125,7 @@ fn check_path(path: &str) -> Result<(), String> {
 
 /// A knob's value as it will be written, after checking that weir would take it.
 pub(super) fn read_knob(file: &str, value: &Value) -> Option<String> {
-    let text = value.scalar()?;
+    let text = value.as_scalar()?;
     let Some(knob) = Knob::by_file(file) else {
         value.complain(match file {
             "memory.toptier_min"
@@ -136,7 +139,7 @@ pub(super) fn read_knob(file: &str, value: &Value) -> Option<String> {
             }
             _ => format!(
                 "weir has no file `{file}`, {}",
-                suggest(file, Knob::ALL.map(Knob::file_name))
+                suggest_known(file, Knob::ALL.map(Knob::file_name))
             ),
         });
         return None;
@@ -152,12 +155,12 @@ pub(super) fn read_knob(file: &str, value: &Value) -> Option<String> {
 
 fn stock_file(file: &str, value: &Value) -> Option<String> {
     if FILES.contains(&file) {
-        return value.scalar();
+        return value.as_scalar();
     }
     value.complain(if ["io.latency", "io.cost.qos", "io.cost.model"].contains(&file) {
         format!("`{file}` wants a device number, which is not known before the guest has booted: throttle the `[[disk]]` instead")
     } else {
-        format!("not a cgroup file that can be set here, {}", suggest(file, FILES.iter().copied().chain(Knob::ALL.map(Knob::file_name)).chain(OTHERS)))
+        format!("not a cgroup file that can be set here, {}", suggest_known(file, FILES.iter().copied().chain(Knob::ALL.map(Knob::file_name)).chain(OTHERS)))
     });
     None
 }

@@ -3,7 +3,7 @@
 
 use super::{name, tier};
 use crate::model::{Disk, DiskKind, Filesystem, Host, Reclaim, Tier, Twin};
-use config::problem::suggest;
+use config::problem::suggest_known;
 use config::reader::{Table, Value};
 use config::units;
 use knobs::{ASSIST_THREADS_MAX, DRAIN_SECONDS_MAX};
@@ -32,7 +32,7 @@ pub(super) fn read_host(root: &Table, tiers: &[Tier]) -> Host {
     };
     let Some(table) = root
         .required("host", "[host]")
-        .and_then(|v| v.table(&["memory", "cpus", "sysctl", "weir", "lru_gen"]))
+        .and_then(|v| v.as_table(&["memory", "cpus", "sysctl", "weir", "lru_gen"]))
     else {
         return host;
     };
@@ -42,14 +42,14 @@ pub(super) fn read_host(root: &Table, tiers: &[Tier]) -> Host {
         }
     } else if let Some(value) = table.required("memory", "memory = \"2G\"") {
         host.memory_bytes = value
-            .parsed("a size, as in `\"2G\"`", units::size)
+            .parse_with("a size, as in `\"2G\"`", units::parse_size)
             .unwrap_or_default();
         if host.memory_bytes > 0 && host.memory_bytes < LEAST_MEMORY {
             value.complain("is too small to boot a distribution kernel: at least `512M`");
         }
     }
     if let Some(value) = table.required("cpus", "cpus = 2") {
-        match value.unsigned("a number of CPUs, as in `2`") {
+        match value.as_unsigned("a number of CPUs, as in `2`") {
             Some(n @ 1..=MOST_CPUS) => host.cpus = n as u32,
             Some(n) => value.complain(format!("`{n}` CPUs: a host has 1 to {MOST_CPUS}")),
             None => {}
@@ -57,16 +57,16 @@ pub(super) fn read_host(root: &Table, tiers: &[Tier]) -> Host {
     }
     let sysctls = table
         .optional("sysctl")
-        .and_then(|v| v.entries("a table, as in `{ \"vm.dirty_bytes\" = \"32M\" }`"));
+        .and_then(|v| v.as_entries("a table, as in `{ \"vm.dirty_bytes\" = \"32M\" }`"));
     for (key, value) in sysctls.unwrap_or_default() {
         if let Some(text) = read_sysctl(key, &value) {
             host.sysctl.insert(key.into(), text);
         }
     }
-    host.lru_gen = table.optional("lru_gen").and_then(|v| v.boolean());
+    host.lru_gen = table.optional("lru_gen").and_then(|v| v.as_boolean());
     let parameters = table
         .optional("weir")
-        .and_then(|v| v.entries("a table, as in `{ drain_seconds = 30 }`"));
+        .and_then(|v| v.as_entries("a table, as in `{ drain_seconds = 30 }`"));
     for (name, value) in parameters.unwrap_or_default() {
         if let Some(text) = read_parameter(name, &value, tiers.len()) {
             host.weir.insert(name.into(), text);
@@ -78,7 +78,7 @@ pub(super) fn read_host(root: &Table, tiers: &[Tier]) -> Host {
 /// `[twin]`: what a model of the host has to be told.
 pub(super) fn read_twin(root: &Table) -> Twin {
     let Some(table) = root.optional("twin").and_then(|v| {
-        v.table(&[
+        v.as_table(&[
             "call",
             "page",
             "scan",
@@ -108,7 +108,7 @@ pub(super) fn read_twin(root: &Table) -> Twin {
     };
     let long = |key| {
         let value = table.optional(key)?;
-        let ns = value.parsed("a time, as in `\"2us\"`", units::nanoseconds)?;
+        let ns = value.parse_with("a time, as in `\"2us\"`", units::parse_nanoseconds)?;
         Some((value, ns))
     };
     let time = |key| {
@@ -121,12 +121,12 @@ pub(super) fn read_twin(root: &Table) -> Twin {
     let bandwidth = |key| {
         table
             .optional(key)
-            .and_then(|v| v.parsed("a bandwidth, as in `\"500M/s\"`", units::bandwidth))
+            .and_then(|v| v.parse_with("a bandwidth, as in `\"500M/s\"`", units::parse_bandwidth))
     };
     let size = |key, like: &str| {
         table
             .optional(key)
-            .and_then(|v| v.parsed(&format!("a size, as in `\"{like}\"`"), units::size))
+            .and_then(|v| v.parse_with(&format!("a size, as in `\"{like}\"`"), units::parse_size))
     };
     // How often may be as seldom as a scenario is long.
     let (stall_ns, stall_every_ns) = (time("stall"), long("stall_every").map(|(_, ns)| ns));
@@ -137,7 +137,7 @@ pub(super) fn read_twin(root: &Table) -> Twin {
     }
     let queue = table
         .optional("queue")
-        .and_then(|v| v.unsigned("a number: how many requests a disk takes at a time"))
+        .and_then(|v| v.as_unsigned("a number: how many requests a disk takes at a time"))
         .and_then(|queue| match u16::try_from(queue) {
             Ok(queue @ 2..) => Some(queue),
             _ => {
@@ -147,7 +147,7 @@ pub(super) fn read_twin(root: &Table) -> Twin {
         });
     let vary = table
         .optional("vary")
-        .and_then(|v| v.unsigned("a number: by how many percent the time of a request varies"))
+        .and_then(|v| v.as_unsigned("a number: by how many percent the time of a request varies"))
         .and_then(|percent| match u8::try_from(percent) {
             Ok(percent @ 0..=100) => Some(percent),
             _ => {
@@ -162,7 +162,7 @@ pub(super) fn read_twin(root: &Table) -> Twin {
         stall_every_ns,
         fails: table
             .optional("fails")
-            .and_then(|v| v.unsigned("a number: each so many-th request of a disk fails")),
+            .and_then(|v| v.as_unsigned("a number: each so many-th request of a disk fails")),
         call_ns: time("call"),
         page_ns: time("page"),
         scan_ns: time("scan"),
@@ -182,7 +182,7 @@ pub(super) fn read_twin(root: &Table) -> Twin {
         access_bytes: size("access", "64"),
         migrate_bandwidth: bandwidth("migrate"),
         reclaim: table.optional("reclaim").and_then(|v| {
-            v.parsed("`5.14`, `5.16-rc` or `6.12`", |text| {
+            v.parse_with("`5.14`, `5.16-rc` or `6.12`", |text| {
                 Reclaim::by_name(text).ok_or_else(|| {
                     format!(
                         "unknown kernel `{}`: expected `5.14`, `5.16-rc` or `6.12`",
@@ -205,7 +205,7 @@ fn read_parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
     ];
     match name {
         "drain_seconds" => {
-            let text = value.scalar()?;
+            let text = value.as_scalar()?;
             if text == "auto" || text.parse::<u64>().is_ok_and(|n| n <= DRAIN_SECONDS_MAX) {
                 return Some(text);
             }
@@ -221,7 +221,7 @@ fn read_parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
             return Some(text.to_owned());
         }
         "tier_ratio" => {
-            let text = value.scalar()?;
+            let text = value.as_scalar()?;
             if text.parse::<u32>().is_ok_and(|n| n <= 100) {
                 return Some(text);
             }
@@ -230,7 +230,7 @@ fn read_parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
             ));
         }
         "assist" => {
-            let text = value.scalar()?;
+            let text = value.as_scalar()?;
             if text.parse::<u64>().is_ok_and(|n| n <= ASSIST_THREADS_MAX) {
                 return Some(text);
             }
@@ -238,11 +238,11 @@ fn read_parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
                 "`{text}` is not what `assist` takes: threads that start writeback, 0 to {ASSIST_THREADS_MAX}"
             ));
         }
-        "drain_tighten" => return value.boolean().map(|on| u8::from(on).to_string()),
+        "drain_tighten" => return value.as_boolean().map(|on| u8::from(on).to_string()),
         _ => value.complain(format!(
             "weir has no host-wide option `{}`, {}",
             name.escape_debug(),
-            suggest(name, known)
+            suggest_known(name, known)
         )),
     }
     None
@@ -264,9 +264,9 @@ fn read_sysctl(key: &str, value: &Value) -> Option<String> {
         ));
         return None;
     }
-    let text = value.scalar()?;
+    let text = value.as_scalar()?;
     if key.ends_with("_bytes") {
-        return units::size(&text)
+        return units::parse_size(&text)
             .map(|n| n.to_string())
             .map_err(|why| value.complain(why))
             .ok();
@@ -300,29 +300,29 @@ pub(super) fn read_disks(root: &Table) -> Vec<Disk> {
         "mount_options",
     ];
     let mut disks: Vec<Disk> = Vec::new();
-    for table in root.tables("disk", known) {
+    for table in root.array_of_tables("disk", known) {
         let taken: Vec<&str> = disks.iter().map(|d| d.name.as_str()).collect();
         let name = name(&table, &taken);
         let bandwidth = |key| {
-            table
-                .optional(key)
-                .and_then(|v| v.parsed("a bandwidth, as in `\"20M/s\"`", units::bandwidth))
+            table.optional(key).and_then(|v| {
+                v.parse_with("a bandwidth, as in `\"20M/s\"`", units::parse_bandwidth)
+            })
         };
         let kind = table
             .optional("kind")
-            .and_then(|v| v.parsed("a kind of disk, as in `\"nvme\"`", parse_disk_kind));
+            .and_then(|v| v.parse_with("a kind of disk, as in `\"nvme\"`", parse_disk_kind));
         let preset = kind.map(DiskKind::preset);
         let write_bandwidth = bandwidth("write_bandwidth").or(preset.map(|of| of.writes.bandwidth));
         let time = |key| {
             let value = table.optional(key)?;
-            let ns = value.parsed("a time, as in `\"80us\"`", units::nanoseconds)?;
+            let ns = value.parse_with("a time, as in `\"80us\"`", units::parse_nanoseconds)?;
             if ns > MOST_COST_NS {
                 value.complain("is too long: at most `1m`");
             }
             Some(ns)
         };
         let parallel = table.optional("parallel").and_then(|value| {
-            let number = value.unsigned("a number of operations, as in `8`")?;
+            let number = value.as_unsigned("a number of operations, as in `8`")?;
             if !(1..=MOST_PARALLEL).contains(&number) {
                 value.complain(format!("is 1 to {MOST_PARALLEL} operations at a time"));
             }
@@ -330,14 +330,14 @@ pub(super) fn read_disks(root: &Table) -> Vec<Disk> {
         });
         let size = table.optional("size");
         let size_bytes = size.as_ref().map_or(Some(DISK_SIZE), |v| {
-            v.parsed("a size, as in `\"2G\"`", units::size)
+            v.parse_with("a size, as in `\"2G\"`", units::parse_size)
         });
         if let (Some(value), Some(..LEAST_DISK)) = (&size, size_bytes) {
             value.complain("is too small for a filesystem: at least `256M` (it is sparse: only what is written is used)");
         }
         let filesystem = table
             .required("filesystem", "filesystem = \"ext4\"")
-            .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", parse_filesystem))
+            .and_then(|v| v.parse_with("a filesystem, as in `\"ext4\"`", parse_filesystem))
             .unwrap_or(Filesystem::Ext4);
         for key in ["mount_options", "encrypted", "submit_bandwidth"] {
             let value = table.optional(key);
@@ -356,7 +356,7 @@ pub(super) fn read_disks(root: &Table) -> Vec<Disk> {
             seek_ns: time("seek"),
             encrypted: table
                 .optional("encrypted")
-                .and_then(|v| v.boolean())
+                .and_then(|v| v.as_boolean())
                 .unwrap_or(false),
             submit_bandwidth: bandwidth("submit_bandwidth"),
             io_cost: io_cost(&table, write_bandwidth.is_some()),
@@ -375,7 +375,7 @@ fn io_cost(disk: &Table, has_bandwidth: bool) -> bool {
     let Some(value) = disk.optional("io_cost") else {
         return false;
     };
-    let on = value.boolean().unwrap_or(false);
+    let on = value.as_boolean().unwrap_or(false);
     if on && !has_bandwidth {
         value.complain("`io.weight` divides what a disk is known to do: add `write_bandwidth`");
     }
@@ -386,7 +386,7 @@ fn parse_disk_kind(text: &str) -> Result<DiskKind, String> {
     let named = |kind: &DiskKind| kind.name() == text;
     DiskKind::ALL.into_iter().find(named).ok_or_else(|| {
         let known = DiskKind::ALL.map(DiskKind::name);
-        format!("no kind of disk `{text}`, {}", suggest(text, known))
+        format!("no kind of disk `{text}`, {}", suggest_known(text, known))
     })
 }
 
@@ -401,7 +401,7 @@ fn parse_filesystem(text: &str) -> Result<Filesystem, String> {
         "swap" => Ok(Filesystem::Swap),
         other => Err(format!(
             "no filesystem `{other}` here, {}",
-            suggest(
+            suggest_known(
                 other,
                 ["ext4", "xfs", "btrfs", "vfat", "nfs", "fuse", "swap"]
             )

@@ -5,7 +5,7 @@
 use super::host::LEAST_MEMORY;
 use super::name;
 use crate::model::{Agent, Backing, ENGINES, Host, Memory, Pattern, Tier, node_lists};
-use config::problem::suggest;
+use config::problem::suggest_known;
 use config::reader::{Table, Value};
 use config::units;
 
@@ -20,13 +20,13 @@ const INTERVAL_MS: u64 = 1000;
 
 pub(super) fn read_tiers(root: &Table) -> Vec<Tier> {
     let mut tiers: Vec<Tier> = Vec::new();
-    for table in root.tables("tier", &["name", "size", "latency", "bandwidth"]) {
+    for table in root.array_of_tables("tier", &["name", "size", "latency", "bandwidth"]) {
         let taken: Vec<&str> = tiers.iter().map(|tier| tier.name.as_str()).collect();
         let name = name(&table, &taken);
         let size = table.required("size", "size = \"1280M\"");
         let size_bytes = size
             .as_ref()
-            .and_then(|v| v.parsed("a size, as in `\"1280M\"`", units::size))
+            .and_then(|v| v.parse_with("a size, as in `\"1280M\"`", units::parse_size))
             .unwrap_or_default();
         if let (true, Some(value), 1..LEAST_MEMORY) = (tiers.is_empty(), &size, size_bytes) {
             value.complain("is too small to boot a distribution kernel in: at least `512M`");
@@ -34,7 +34,7 @@ pub(super) fn read_tiers(root: &Table) -> Vec<Tier> {
         let latency = table.required("latency", "latency = \"80ns\"");
         let latency_ns = latency
             .as_ref()
-            .and_then(|v| v.parsed("a time, as in `\"80ns\"`", units::nanoseconds))
+            .and_then(|v| v.parse_with("a time, as in `\"80ns\"`", units::parse_nanoseconds))
             .unwrap_or_default();
         if let (Some(value), Some(before)) = (&latency, tiers.last()) {
             if latency_ns < before.latency_ns {
@@ -46,7 +46,7 @@ pub(super) fn read_tiers(root: &Table) -> Vec<Tier> {
         }
         let bandwidth = table
             .required("bandwidth", "bandwidth = \"200G/s\"")
-            .and_then(|v| v.parsed("a bandwidth, as in `\"200G/s\"`", units::bandwidth))
+            .and_then(|v| v.parse_with("a bandwidth, as in `\"200G/s\"`", units::parse_bandwidth))
             .unwrap_or_default();
         if tiers.len() == MOST_TIERS {
             table.complain(format!("too many tiers: at most {MOST_TIERS}"));
@@ -90,7 +90,7 @@ pub(super) fn check_node_lists(text: &str, there: usize) -> Result<(), String> {
 /// A job's `memory`, if it has one.
 pub(super) fn read_memory(job: &Table) -> Option<Memory> {
     let value = job.optional("memory")?;
-    let table = value.table(&[
+    let table = value.as_table(&[
         "size",
         "backing",
         "pattern",
@@ -107,16 +107,16 @@ pub(super) fn read_memory(job: &Table) -> Option<Memory> {
         .unwrap_or(u64::MAX);
     let backing = table
         .optional("backing")
-        .and_then(|v| v.parsed("`anonymous`, `file` or `shared`", parse_backing));
+        .and_then(|v| v.parse_with("`anonymous`, `file` or `shared`", parse_backing));
     let threads = table.optional("threads").and_then(|v| {
-        let threads = v.unsigned("a number of threads, as in `4`")?;
+        let threads = v.as_unsigned("a number of threads, as in `4`")?;
         if !(1..=MOST_THREADS).contains(&threads) {
             v.complain(format!("`{threads}` threads: 1 to {MOST_THREADS}"));
         }
         u32::try_from(threads).ok()
     });
     let rate = table.optional("rate").and_then(|v| {
-        let rate = v.unsigned("reads or mappings per second, as in `100000`")?;
+        let rate = v.as_unsigned("reads or mappings per second, as in `100000`")?;
         if rate == 0 {
             v.complain("is 0: at least 1 a second");
         }
@@ -139,7 +139,7 @@ pub(super) fn read_memory(job: &Table) -> Option<Memory> {
         writes_pct: read_percent(&table, "writes").unwrap_or(0),
         huge_pages: table
             .optional("huge_pages")
-            .and_then(|v| v.boolean())
+            .and_then(|v| v.as_boolean())
             .unwrap_or(false),
     })
 }
@@ -148,14 +148,14 @@ fn read_pattern(table: &Table, size_bytes: u64) -> Pattern {
     let word = table
         .required("pattern", "pattern = \"random\"")
         .and_then(|v| {
-            v.parsed(
+            v.parse_with(
                 "`random`, `hotcold`, `fault` or `churn`",
                 |text| match text {
                     "random" | "hotcold" | "fault" | "churn" => Ok(text.to_owned()),
                     _ => Err(format!(
                         "no pattern `{}`, {}",
                         text.escape_debug(),
-                        suggest(text, ["random", "hotcold", "fault", "churn"])
+                        suggest_known(text, ["random", "hotcold", "fault", "churn"])
                     )),
                 },
             )
@@ -185,7 +185,7 @@ fn read_pattern(table: &Table, size_bytes: u64) -> Pattern {
 
 /// A size that is worth moving.
 fn read_size(value: &Value) -> Option<u64> {
-    let bytes = value.parsed("a size, as in `\"345M\"`", units::size)?;
+    let bytes = value.parse_with("a size, as in `\"345M\"`", units::parse_size)?;
     if bytes < PIECE {
         value.complain("is too small to tell tiers apart by: at least `2M`");
     }
@@ -195,7 +195,7 @@ fn read_size(value: &Value) -> Option<u64> {
 fn read_percent(table: &Table, key: &str) -> Option<u32> {
     table
         .optional(key)?
-        .parsed("a percentage, as in `\"90%\"`", |text| {
+        .parse_with("a percentage, as in `\"90%\"`", |text| {
             match text.strip_suffix('%').map(str::parse::<u32>) {
                 Some(Ok(n @ 0..=100)) => Ok(n),
                 _ => Err(format!(
@@ -214,7 +214,7 @@ fn parse_backing(text: &str) -> Result<Backing, String> {
         _ => Err(format!(
             "no backing `{}`, {}",
             text.escape_debug(),
-            suggest(text, ["anonymous", "file", "shared"])
+            suggest_known(text, ["anonymous", "file", "shared"])
         )),
     }
 }
@@ -222,10 +222,10 @@ fn parse_backing(text: &str) -> Result<Backing, String> {
 /// `[agent]`: what moves memory between tiers in arm `weir`.
 pub(super) fn read_agent(root: &Table, host: &Host) -> Option<Agent> {
     let value = root.optional("agent")?;
-    let table = value.table(&["engine", "lend", "interval", "reclaim", "policy"])?;
+    let table = value.as_table(&["engine", "lend", "interval", "reclaim", "policy"])?;
     let reclaim = table
         .optional("reclaim")
-        .and_then(|v| v.boolean())
+        .and_then(|v| v.as_boolean())
         .unwrap_or(false);
     let policy = table
         .optional("policy")
@@ -237,25 +237,25 @@ pub(super) fn read_agent(root: &Table, host: &Host) -> Option<Agent> {
         );
     }
     let engine = table.optional("engine").and_then(|v| {
-        v.parsed("an engine, as in `\"move_pages\"`", |text| {
+        v.parse_with("an engine, as in `\"move_pages\"`", |text| {
             if ENGINES.contains(&text) {
                 return Ok(text.to_owned());
             }
             Err(format!(
                 "no engine `{}`, {}",
                 text.escape_debug(),
-                suggest(text, ENGINES.iter().copied())
+                suggest_known(text, ENGINES.iter().copied())
             ))
         })
     });
     let interval_ms = table
         .optional("interval")
-        .and_then(|v| v.parsed("a duration, as in `\"1s\"`", units::milliseconds));
+        .and_then(|v| v.parse_with("a duration, as in `\"1s\"`", units::parse_milliseconds));
     Some(Agent {
         engine: engine.unwrap_or_else(|| ENGINES[0].to_owned()),
         lend: table
             .optional("lend")
-            .and_then(|v| v.boolean())
+            .and_then(|v| v.as_boolean())
             .unwrap_or(true),
         interval_ms: interval_ms.unwrap_or(INTERVAL_MS),
         reclaim,

@@ -4,7 +4,7 @@
 use super::{cgroup, name, tier};
 use crate::fio;
 use crate::model::{Backing, Filesystem, Job, Network, Phase, Scenario, Sync, SyncCall};
-use config::problem::suggest;
+use config::problem::suggest_known;
 use config::reader::{Table, Value};
 use config::units;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn read_reference(value: &Value, kind: &str, known: &[&str]) -> Option<String> {
         value.complain(format!(
             "no {kind} `{}` is defined, {}",
             word.escape_debug(),
-            suggest(word, known.iter().copied())
+            suggest_known(word, known.iter().copied())
         ));
     }
     Some(word.into())
@@ -33,7 +33,7 @@ pub(super) fn read_jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
     let disks: Vec<&str> = mounted.map(|d| d.name.as_str()).collect();
     let cgroups: Vec<&str> = scenario.cgroups.keys().map(String::as_str).collect();
     let mut jobs: Vec<Job> = Vec::new();
-    for table in root.tables(
+    for table in root.array_of_tables(
         "job",
         &["name", "cgroup", "disk", "fio", "memory", "sync", "network"],
     ) {
@@ -97,20 +97,21 @@ pub(super) fn read_jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
 }
 
 fn read_sync(job: &Table) -> Option<Sync> {
-    let table = job.optional("sync")?.table(&["call", "every"])?;
+    let table = job.optional("sync")?.as_table(&["call", "every"])?;
     let call = table.required("call", "call = \"syncfs\"")?;
-    let call = call.parsed("`sync` or `syncfs`", |text| match text {
+    let call = call.parse_with("`sync` or `syncfs`", |text| match text {
         "sync" => Ok(SyncCall::Sync),
         "syncfs" => Ok(SyncCall::Syncfs),
         _ => Err(format!(
             "no call `{}`, {}",
             text.escape_debug(),
-            suggest(text, ["sync", "syncfs"])
+            suggest_known(text, ["sync", "syncfs"])
         )),
     });
     let every = table.optional("every");
-    let every_ms =
-        every.and_then(|value| value.parsed("a duration, as in `\"1s\"`", units::milliseconds));
+    let every_ms = every.and_then(|value| {
+        value.parse_with("a duration, as in `\"1s\"`", units::parse_milliseconds)
+    });
     Some(Sync {
         call: call?,
         every_ms: every_ms.unwrap_or(SYNC_EVERY_MS),
@@ -122,12 +123,13 @@ fn read_network(job: &Table, writes_nothing: bool) -> Option<Network> {
     if writes_nothing {
         value.complain("`network` is for jobs that write a file");
     }
-    let table = value.table(&["bandwidth", "buffer"])?;
+    let table = value.as_table(&["bandwidth", "buffer"])?;
     let bandwidth = table.required("bandwidth", "bandwidth = \"117M/s\"")?;
     let buffer = table.required("buffer", "buffer = \"256K\"")?;
     Some(Network {
-        bandwidth: bandwidth.parsed("a bandwidth, as in `\"117M/s\"`", units::bandwidth)?,
-        buffer_bytes: buffer.parsed("a size, as in `\"256K\"`", units::size)?,
+        bandwidth: bandwidth
+            .parse_with("a bandwidth, as in `\"117M/s\"`", units::parse_bandwidth)?,
+        buffer_bytes: buffer.parse_with("a size, as in `\"256K\"`", units::parse_size)?,
     })
 }
 
@@ -139,8 +141,13 @@ fn fio_options(job: &Table) -> BTreeMap<String, String> {
     ) else {
         return options;
     };
-    for (option, value) in table.entries("a table of fio options").unwrap_or_default() {
-        let Some(text) = value.scalar() else { continue };
+    for (option, value) in table
+        .as_entries("a table of fio options")
+        .unwrap_or_default()
+    {
+        let Some(text) = value.as_scalar() else {
+            continue;
+        };
         if let Err(why) = fio::check_option(option).and_then(|()| fio::check_value(option, &text)) {
             value.complain(why);
         }
@@ -161,7 +168,7 @@ fn fio_options(job: &Table) -> BTreeMap<String, String> {
 pub(super) fn read_phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
     let jobs: Vec<&str> = scenario.jobs.iter().map(|j| j.name.as_str()).collect();
     let mut phases: Vec<Phase> = Vec::new();
-    let all = root.tables(
+    let all = root.array_of_tables(
         "phase",
         &["name", "jobs", "duration", "delay", "set", "clean"],
     );
@@ -175,7 +182,7 @@ pub(super) fn read_phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
         let duration = table.required("duration", "duration = \"30s\"");
         let duration_ms = duration
             .as_ref()
-            .and_then(|v| v.parsed("a duration, as in `\"30s\"`", units::milliseconds));
+            .and_then(|v| v.parse_with("a duration, as in `\"30s\"`", units::parse_milliseconds));
         if let (Some(value), Some(..1000)) = (&duration, duration_ms) {
             value.complain("is too short to measure anything: at least `1s`");
         }
@@ -187,14 +194,14 @@ pub(super) fn read_phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
             set: read_knob_changes(&table, scenario),
             clean: table
                 .optional("clean")
-                .and_then(|v| v.boolean())
+                .and_then(|v| v.as_boolean())
                 .unwrap_or(false),
         });
     }
     if !phases.is_empty() {
         let tables = root
             .optional("job")
-            .and_then(|v| v.array("written as `[[job]]`"));
+            .and_then(|v| v.as_array("written as `[[job]]`"));
         for (table, job) in tables.iter().flatten().zip(jobs) {
             if !phases.iter().any(|p| p.jobs.iter().any(|j| j == job)) {
                 table.complain(format!(
@@ -210,7 +217,7 @@ fn read_running_jobs(phase: &Table, jobs: &[&str]) -> Vec<String> {
     let Some(value) = phase.required("jobs", "jobs = [\"victim\"]") else {
         return Vec::new();
     };
-    let Some(items) = value.array("a list of jobs, as in `[\"victim\"]`") else {
+    let Some(items) = value.as_array("a list of jobs, as in `[\"victim\"]`") else {
         return Vec::new();
     };
     if items.is_empty() {
@@ -235,15 +242,16 @@ fn read_delays(phase: &Table, running: &[String]) -> BTreeMap<String, u64> {
     let mut delays = BTreeMap::new();
     let entries = phase
         .optional("delay")
-        .and_then(|v| v.entries("a table, as in `{ victim = \"10s\" }`"));
+        .and_then(|v| v.as_entries("a table, as in `{ victim = \"10s\" }`"));
     for (job, value) in entries.unwrap_or_default() {
         if !running.iter().any(|r| r == job) {
             value.complain(format!(
                 "no job `{job}` in this phase, {}",
-                suggest(job, running.iter().map(String::as_str))
+                suggest_known(job, running.iter().map(String::as_str))
             ));
         }
-        if let Some(ms) = value.parsed("a duration, as in `\"10s\"`", units::milliseconds) {
+        if let Some(ms) = value.parse_with("a duration, as in `\"10s\"`", units::parse_milliseconds)
+        {
             delays.insert(job.into(), ms);
         }
     }
@@ -257,17 +265,20 @@ fn read_knob_changes(
     let mut set = BTreeMap::new();
     let entries = phase
         .optional("set")
-        .and_then(|v| v.entries("a table of cgroups, as in `[phase.set.victim]`"));
+        .and_then(|v| v.as_entries("a table of cgroups, as in `[phase.set.victim]`"));
     for (path, table) in entries.unwrap_or_default() {
         if !scenario.cgroups.contains_key(path) {
             let known = scenario.cgroups.keys().map(String::as_str);
             table.complain(format!(
                 "no cgroup `{path}` is defined, {}",
-                suggest(path, known)
+                suggest_known(path, known)
             ));
         }
         let mut knobs = BTreeMap::new();
-        for (file, value) in table.entries("a table of weir's knobs").unwrap_or_default() {
+        for (file, value) in table
+            .as_entries("a table of weir's knobs")
+            .unwrap_or_default()
+        {
             if let Some(text) = cgroup::read_knob(file, &value) {
                 knobs.insert(file.to_string(), text);
             }

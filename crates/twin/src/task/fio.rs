@@ -303,7 +303,7 @@ impl<'a> Reader<'a> {
     /// fio's `k`, `m`, `g`, `t`, powers of 1024.
     fn read_size(&mut self, option: &str) -> Option<u64> {
         let text = self.option_text(option)?;
-        let size = config::units::size(text).ok();
+        let size = config::units::parse_size(text).ok();
         if size.is_none() {
             self.refuse_option(
                 option,
@@ -320,7 +320,7 @@ impl<'a> Reader<'a> {
             Ok(number) => number
                 .checked_mul(unit)
                 .filter(|ns| *ns <= config::units::LONGEST_NS),
-            Err(_) => config::units::nanoseconds(text).ok(),
+            Err(_) => config::units::parse_nanoseconds(text).ok(),
         };
         if time.is_none() {
             self.refuse_option(

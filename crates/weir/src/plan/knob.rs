@@ -369,7 +369,7 @@ impl KnobKind {
     fn parse_value(self, text: &str) -> Result<u64, String> {
         let number = match self {
             KnobKind::File(knob) => knob.parse(text).map_err(|why| why.to_string())?,
-            KnobKind::Limit { .. } | KnobKind::Memory { .. } => config::units::size(text)?,
+            KnobKind::Limit { .. } | KnobKind::Memory { .. } => config::units::parse_size(text)?,
             KnobKind::Tier { .. } => {
                 let percent = File::ToptierRatio.parse(text);
                 percent.map_err(|why| why.to_string())?

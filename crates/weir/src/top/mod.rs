@@ -86,7 +86,7 @@ const PART_SPENT: u32 = 10;
 const ROUND: Duration = Duration::from_millis(100);
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let ms = config::units::milliseconds(text)?;
+    let ms = config::units::parse_milliseconds(text)?;
     if !(100..=3_600_000).contains(&ms) {
         return Err(format!("{text} is not in 100ms..1h"));
     }
