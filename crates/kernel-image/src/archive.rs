@@ -11,7 +11,7 @@
 //! data      u32, big-endian: bytes behind the entries; the first header is filled up to 8 bytes
 //! ```
 
-use crate::packed::reader;
+use crate::packed::open_reader;
 use anyhow::{Context, Result, bail};
 use object::read::archive::ArchiveFile;
 use std::io::{ErrorKind, Read};
@@ -33,7 +33,7 @@ pub(crate) struct Found {
 
 impl Found {
     /// The field for a file of this name, unless another has been found before.
-    fn place(&mut self, name: &str) -> Option<&mut Option<Vec<u8>>> {
+    fn field_for(&mut self, name: &str) -> Option<&mut Option<Vec<u8>>> {
         let is = |stem: &str| {
             let rest = name.strip_prefix(stem);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -51,9 +51,9 @@ impl Found {
     }
 
     /// Keeps the file if it is of use.
-    fn take(&mut self, path: &str, file: &mut impl Read) -> Result<()> {
+    fn keep_file(&mut self, path: &str, file: &mut impl Read) -> Result<()> {
         let name = path.rsplit('/').next().unwrap_or(path);
-        if let Some(place) = self.place(name) {
+        if let Some(place) = self.field_for(name) {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)
                 .with_context(|| path.to_owned())?;
@@ -78,7 +78,7 @@ pub(crate) fn of_deb(bytes: &[u8]) -> Result<Found> {
         let member = member.context("its ar archive")?;
         if member.name().starts_with(b"data.tar") {
             let data = member.data(bytes).context("its ar archive")?;
-            return of_tar(reader(data)?);
+            return of_tar(open_reader(data)?);
         }
     }
     bail!("an ar archive without data.tar: not a Debian package")
@@ -94,7 +94,7 @@ fn of_tar(tar: impl Read) -> Result<Found> {
         };
         if entry.header().entry_type().is_file() {
             let path = entry.path().context("its tar archive")?.into_owned();
-            found.take(&path.to_string_lossy(), &mut entry)?;
+            found.keep_file(&path.to_string_lossy(), &mut entry)?;
         }
         if found.is_complete() {
             break;
@@ -107,7 +107,7 @@ fn of_tar(tar: impl Read) -> Result<Found> {
 pub(crate) fn of_rpm(bytes: &[u8]) -> Result<Found> {
     let payload = rpm_payload(bytes).context("its headers do not fit its length")?;
     let mut found = Found::default();
-    let mut rest = reader(payload)?;
+    let mut rest = open_reader(payload)?;
     loop {
         let mut file = cpio::NewcReader::new(rest).context("its cpio archive")?;
         if file.entry().is_trailer() {
@@ -117,7 +117,7 @@ pub(crate) fn of_rpm(bytes: &[u8]) -> Result<Found> {
         let is_file = file.entry().mode() & 0o170_000 == 0o100_000;
         let path = file.entry().name().to_owned();
         if is_file {
-            found.take(&path, &mut file)?;
+            found.keep_file(&path, &mut file)?;
         }
         if found.is_complete() {
             break;

@@ -27,13 +27,13 @@ impl Config {
     }
 
     /// Is the option, `CONFIG_MEMCG` for one, built in or a module?
-    pub fn has(&self, option: &str) -> bool {
+    pub fn has_option(&self, option: &str) -> bool {
         self.options.contains(option)
     }
 
     /// The version in `# Linux/x86 6.12.57 Kernel Configuration`, which is the release without what
     /// a distribution appends.
-    pub(crate) fn version(text: &str) -> Option<String> {
+    pub(crate) fn parse_version(text: &str) -> Option<String> {
         let title = text
             .lines()
             .take(5)

@@ -76,22 +76,22 @@ impl KernelFile {
             }
             let shown = || path.display().to_string();
             let bytes = std::fs::read(path).with_context(|| format!("reading {}", shown()))?;
-            let mut file = unpack(bytes, None, MOST_DEEP).with_context(shown)?;
+            let mut file = unpack_kernel(bytes, None, MOST_DEEP).with_context(shown)?;
             file.release = release_in_name(path).or(file.release);
-            whole.join(file).with_context(shown)?;
+            whole.join_file(file).with_context(shown)?;
         }
         Ok(whole)
     }
 
     /// The names that `/proc/kallsyms` has; `None` if they cannot be told.
-    pub fn symbols(&self) -> Option<impl Iterator<Item = &str>> {
+    pub fn symbol_names(&self) -> Option<impl Iterator<Item = &str>> {
         let of_image = self.image.as_ref().and_then(|image| image.symbols.as_ref());
         let symbols = of_image.or(self.map.as_ref())?;
         Some(symbols.keys().map(String::as_str))
     }
 
     /// Adds what another file tells of the same kernel.
-    fn join(&mut self, other: KernelFile) -> Result<()> {
+    fn join_file(&mut self, other: KernelFile) -> Result<()> {
         if let (Some(one), Some(another)) = (&self.release, &other.release) {
             // A configuration has the version alone, without what the distribution appends.
             if !one.starts_with(another.as_str()) && !another.starts_with(one.as_str()) {
@@ -157,18 +157,18 @@ impl Image {
     }
 }
 
-fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFile> {
+fn unpack_kernel(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFile> {
     if deep == 0 {
         bail!("compressed more than {MOST_DEEP} times over: not a kernel");
     }
     if let Some(format) = Format::detect(&bytes) {
-        return unpack(format.unpack(&bytes)?, release, deep - 1);
+        return unpack_kernel(format.unpack(&bytes)?, release, deep - 1);
     }
     let (at, magic) = BOOT_MAGIC;
     if bytes.get(at..at + magic.len()) == Some(magic) {
-        let payload = payload(&bytes).context("its header does not fit its length")?;
+        let payload = vmlinuz_payload(&bytes).context("its header does not fit its length")?;
         let release = boot_release(&bytes).or(release);
-        return unpack(payload, release, deep - 1);
+        return unpack_kernel(payload, release, deep - 1);
     }
     let (at, magic) = ARM64_MAGIC;
     if bytes.get(at..at + magic.len()) == Some(magic) {
@@ -177,7 +177,7 @@ fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFi
     let (at, magic) = ZBOOT_MAGIC;
     if bytes.get(at..at + magic.len()) == Some(magic) {
         let payload = zboot_payload(&bytes).context("its header does not fit its length")?;
-        return unpack(payload.to_vec(), release, deep - 1);
+        return unpack_kernel(payload.to_vec(), release, deep - 1);
     }
     if bytes.starts_with(archive::DEB) {
         return of_package(archive::of_deb(&bytes)?, release, deep - 1);
@@ -186,7 +186,7 @@ fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFi
         return of_package(archive::of_rpm(&bytes)?, release, deep - 1);
     }
     if bytes.starts_with(ELF) {
-        return elf(bytes, release);
+        return read_elf(bytes, release);
     }
     if bytes.starts_with(BTF) {
         return Ok(KernelFile {
@@ -205,7 +205,7 @@ fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFi
             ..KernelFile::default()
         });
     }
-    if let Some(config) = configuration(&bytes) {
+    if let Some(config) = read_configuration(&bytes) {
         return Ok(config);
     }
     bail!(
@@ -214,11 +214,11 @@ fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFi
     )
 }
 
-fn configuration(bytes: &[u8]) -> Option<KernelFile> {
+fn read_configuration(bytes: &[u8]) -> Option<KernelFile> {
     let text = std::str::from_utf8(bytes).ok()?;
     Some(KernelFile {
         config: Some(Config::read(text)?),
-        release: Config::version(text),
+        release: Config::parse_version(text),
         ..KernelFile::default()
     })
 }
@@ -227,9 +227,9 @@ fn configuration(bytes: &[u8]) -> Option<KernelFile> {
 fn of_package(found: Found, release: Option<String>, deep: u32) -> Result<KernelFile> {
     let mut whole = KernelFile::default();
     if let Some(kernel) = found.kernel {
-        whole = unpack(kernel, release, deep).context("its kernel")?;
+        whole = unpack_kernel(kernel, release, deep).context("its kernel")?;
     }
-    if let Some(config) = found.config.and_then(|bytes| configuration(&bytes)) {
+    if let Some(config) = found.config.and_then(|bytes| read_configuration(&bytes)) {
         whole.release = whole.release.or(config.release);
         whole.config = config.config;
     }
@@ -246,7 +246,7 @@ fn of_package(found: Found, release: Option<String>, deep: u32) -> Result<Kernel
     Ok(whole)
 }
 
-fn elf(bytes: Vec<u8>, release: Option<String>) -> Result<KernelFile> {
+fn read_elf(bytes: Vec<u8>, release: Option<String>) -> Result<KernelFile> {
     let file = object::File::parse(&*bytes).context("its ELF headers")?;
     let btf = match file.section_by_name(".BTF") {
         Some(section) => Some(section.data().context("its section .BTF")?.to_vec()),
@@ -267,11 +267,13 @@ fn elf(bytes: Vec<u8>, release: Option<String>) -> Result<KernelFile> {
         .collect();
     let symbols = match own.is_empty() {
         false => Some(own),
-        true => kallsyms::find(&bytes, &segments(&file)),
+        true => kallsyms::find_symbols(&bytes, &read_segments(&file)),
     };
-    let sites = symbols.as_ref().and_then(|symbols| sites(&file, symbols));
+    let sites = symbols
+        .as_ref()
+        .and_then(|symbols| ftrace_sites(&file, symbols));
     Ok(KernelFile {
-        release: release.or_else(|| banner(&bytes)),
+        release: release.or_else(|| release_in_banner(&bytes)),
         btf,
         image: Some(Image {
             symbols,
@@ -291,7 +293,7 @@ fn in_memory(bytes: Vec<u8>, release: Option<String>) -> KernelFile {
         address,
         len: bytes.len(),
     };
-    let mut symbols = kallsyms::find(&bytes, &[segment(0), segment(linked_at)]);
+    let mut symbols = kallsyms::find_symbols(&bytes, &[segment(0), segment(linked_at)]);
     if let Some(symbols) = &mut symbols {
         let text = symbols.get("_text").copied().flatten().unwrap_or_default();
         for address in symbols.values_mut().flatten() {
@@ -302,7 +304,7 @@ fn in_memory(bytes: Vec<u8>, release: Option<String>) -> KernelFile {
         .as_ref()
         .and_then(|symbols| relocated_sites(&bytes, symbols, linked_at));
     KernelFile {
-        release: release.or_else(|| banner(&bytes)),
+        release: release.or_else(|| release_in_banner(&bytes)),
         btf: btf_within(&bytes).map(<[u8]>::to_vec),
         image: Some(Image {
             symbols,
@@ -376,7 +378,7 @@ fn btf_within(image: &[u8]) -> Option<&[u8]> {
     })
 }
 
-fn segments(file: &object::File) -> Vec<Segment> {
+fn read_segments(file: &object::File) -> Vec<Segment> {
     let all = file.segments().filter_map(|segment| {
         let (offset, len) = segment.file_range();
         Some(Segment {
@@ -390,7 +392,7 @@ fn segments(file: &object::File) -> Vec<Segment> {
 
 /// Addresses that the linker put between the two symbols that ftrace reads its sites from. `None`
 /// as well if they are filled in at boot only.
-fn sites(file: &object::File, symbols: &BTreeMap<String, Option<u64>>) -> Option<Vec<u64>> {
+fn ftrace_sites(file: &object::File, symbols: &BTreeMap<String, Option<u64>>) -> Option<Vec<u64>> {
     let at = |name: &str| symbols.get(name).copied().flatten();
     let (begin, end) = (at("__start_mcount_loc")?, at("__stop_mcount_loc")?);
     let bytes = file.segments().find_map(|segment| {
@@ -407,7 +409,7 @@ fn sites(file: &object::File, symbols: &BTreeMap<String, Option<u64>>) -> Option
 }
 
 /// The release in `Linux version 6.12.1-x (...`, which every kernel prints first.
-fn banner(image: &[u8]) -> Option<String> {
+fn release_in_banner(image: &[u8]) -> Option<String> {
     const BEGINS: &[u8] = b"Linux version ";
     memchr::memmem::find_iter(image, BEGINS).find_map(|at| {
         let text = image[at + BEGINS.len()..]
@@ -425,7 +427,7 @@ fn number_at(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The data that the boot code of a vmlinuz decompresses.
-fn payload(image: &[u8]) -> Option<Vec<u8>> {
+fn vmlinuz_payload(image: &[u8]) -> Option<Vec<u8>> {
     let setup = match image.get(SETUP_SECTORS)? {
         0 => 4,
         sectors => usize::from(*sectors),

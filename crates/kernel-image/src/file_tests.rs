@@ -220,7 +220,11 @@ fn a_kernel_is_found_in_rpm_packages() {
         let file = open(package).expect("read");
         assert_eq!(file.btf.as_deref(), Some(TYPES));
         assert_eq!(file.release.as_deref(), Some("6.12.9-x"));
-        assert!(file.config.expect("a configuration").has("CONFIG_MEMCG"));
+        assert!(
+            file.config
+                .expect("a configuration")
+                .has_option("CONFIG_MEMCG")
+        );
         for len in [100, 300, 2000, package.len() - 600] {
             open(&package[..len]).expect_err("cut off");
         }
@@ -269,10 +273,10 @@ fn files_of_one_kernel_are_read_together() {
     let file = together(files).expect("read");
     assert_eq!(file.release.as_deref(), Some("6.12.9-x"));
     assert_eq!(file.btf.as_deref(), Some(TYPES));
-    let symbols: Vec<&str> = file.symbols().expect("symbols").collect();
+    let symbols: Vec<&str> = file.symbol_names().expect("symbols").collect();
     assert!(symbols.len() == 1000 && symbols.contains(&"function_999"));
     let config = file.config.expect("a configuration");
-    let has = |option| config.has(option);
+    let has = |option| config.has_option(option);
     assert!(has("CONFIG_MEMCG") && has("CONFIG_XFS_FS"));
     assert!(!has("CONFIG_KPROBES") && !has("CONFIG_HZ"));
     // Of the text alone, the version without what the distribution appends.
@@ -299,6 +303,6 @@ fn a_package_of_headers_has_configuration_and_types() {
     ]));
     let file = file.expect("read");
     assert!(file.btf.is_none() && file.image.is_none());
-    assert_eq!(file.symbols().expect("symbols").count(), 1000);
+    assert_eq!(file.symbol_names().expect("symbols").count(), 1000);
     assert!(file.config.is_some());
 }

@@ -47,9 +47,9 @@ pub(crate) struct Segment {
 }
 
 /// The symbols in the image; `None` if nothing fits, as in a kernel without CONFIG_KALLSYMS.
-pub(crate) fn find(image: &[u8], segments: &[Segment]) -> Option<Symbols> {
+pub(crate) fn find_symbols(image: &[u8], segments: &[Segment]) -> Option<Symbols> {
     let mut places = memchr::memmem::find_iter(image, DIGITS);
-    let tokens = places.find_map(|digits| Tokens::around(image, digits))?;
+    let tokens = places.find_map(|digits| Tokens::around_digits(image, digits))?;
     read(image, &tokens, segments)
 }
 
@@ -62,7 +62,7 @@ struct Tokens<'a> {
 
 impl Tokens<'_> {
     /// The tokens that have the digits' at `digits`, if an index confirms them.
-    fn around(image: &[u8], digits: usize) -> Option<Tokens<'_>> {
+    fn around_digits(image: &[u8], digits: usize) -> Option<Tokens<'_>> {
         let mut second = digits;
         for _ in 1..b'0' {
             let before = image.get(..second.checked_sub(1)?)?;
@@ -72,10 +72,10 @@ impl Tokens<'_> {
         let last = second.checked_sub(1)? / 4;
         (last.saturating_sub(16)..=last)
             .rev()
-            .find_map(|word| Tokens::at(image, word * 4))
+            .find_map(|word| Tokens::tokens_at(image, word * 4))
     }
 
-    fn at(image: &[u8], begin: usize) -> Option<Tokens<'_>> {
+    fn tokens_at(image: &[u8], begin: usize) -> Option<Tokens<'_>> {
         let (mut texts, mut starts, mut at) = (Vec::new(), Vec::new(), begin);
         for _ in 0..TOKENS {
             let len = image.get(at..)?.iter().position(|byte| *byte == 0)?;
@@ -100,7 +100,7 @@ impl Tokens<'_> {
 fn read(image: &[u8], tokens: &Tokens, segments: &[Segment]) -> Option<Symbols> {
     let names = (0..tokens.begin / 4)
         .rev()
-        .find_map(|word| Names::at(image, word * 4, tokens.begin))?;
+        .find_map(|word| Names::names_at(image, word * 4, tokens.begin))?;
     let texts: Vec<String> = names
         .records
         .iter()
@@ -116,10 +116,10 @@ fn read(image: &[u8], tokens: &Tokens, segments: &[Segment]) -> Option<Symbols> 
         .collect();
     // The symbol at which kernels begin; what it is at tells which form offsets have.
     let text = texts.iter().position(|text| text == "_text");
-    let forms = forms(&names, tokens.end).into_iter();
+    let forms = possible_forms(&names, tokens.end).into_iter();
     let addresses = text.and_then(|text| {
         forms
-            .filter_map(|form| form.addresses(image, names.records.len(), segments))
+            .filter_map(|form| form.read_addresses(image, names.records.len(), segments))
             .find(|all| segments.iter().any(|segment| segment.address == all[text]))
     });
     let address = |i: usize| addresses.as_ref().map(|all| all[i]);
@@ -138,7 +138,7 @@ struct Form {
     base: Option<usize>,
 }
 
-fn forms(names: &Names, end: usize) -> Vec<Form> {
+fn possible_forms(names: &Names, end: usize) -> Vec<Form> {
     let len = 4 * names.records.len();
     let room = len.next_multiple_of(8);
     let before = names.count.checked_sub(8 + room).map(|offsets| Form {
@@ -158,7 +158,7 @@ fn forms(names: &Names, end: usize) -> Vec<Form> {
 }
 
 impl Form {
-    fn addresses(&self, image: &[u8], count: usize, segments: &[Segment]) -> Option<Vec<u64>> {
+    fn read_addresses(&self, image: &[u8], count: usize, segments: &[Segment]) -> Option<Vec<u64>> {
         // Zeros where no base is would make sense of zeros: x86's per-CPU data has a segment at 0.
         let base = match self.base {
             Some(at) => Some(u64_at(image, at).filter(|base| *base != 0)?),
@@ -202,7 +202,7 @@ struct Names {
 
 impl Names {
     /// The names that follow a count at `at`, if markers confirm them.
-    fn at(image: &[u8], at: usize, end: usize) -> Option<Names> {
+    fn names_at(image: &[u8], at: usize, end: usize) -> Option<Names> {
         let count = u32_at(image, at).filter(|count| COUNTS.contains(count))?;
         ALIGNED
             .map(|aligned| (at + 4).next_multiple_of(aligned))

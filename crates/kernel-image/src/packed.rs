@@ -42,7 +42,7 @@ impl Format {
     /// All that the bytes hold.
     pub(crate) fn unpack(self, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut unpacked = Vec::new();
-        reader(bytes)
+        open_reader(bytes)
             .and_then(|mut reader| Ok(reader.read_to_end(&mut unpacked)?))
             .with_context(|| format!("{}: damaged, or cut off", self.name()))?;
         Ok(unpacked)
@@ -50,7 +50,7 @@ impl Format {
 }
 
 /// Reads bytes that may be compressed.
-pub(crate) fn reader(bytes: &[u8]) -> Result<Box<dyn Read + '_>> {
+pub(crate) fn open_reader(bytes: &[u8]) -> Result<Box<dyn Read + '_>> {
     Ok(match Format::detect(bytes) {
         None => Box::new(bytes),
         Some(Format::Gzip) => Box::new(flate2::read::GzDecoder::new(bytes)),

@@ -8,7 +8,7 @@ use crate::kallsyms::Symbols;
 const FEWEST: usize = 1_000;
 
 /// Reads a line; `None` if it is none of a map.
-fn line(line: &str) -> Option<(String, u64)> {
+fn parse_line(line: &str) -> Option<(String, u64)> {
     let (address, rest) = line.split_once(' ')?;
     let (kind, name) = rest.split_once(' ')?;
     let is_line = kind.len() == 1 && !name.is_empty() && !name.contains(' ');
@@ -28,7 +28,7 @@ pub(crate) fn is_one(bytes: &[u8]) -> bool {
 pub(crate) fn read(text: &str) -> Option<Symbols> {
     let symbols: Symbols = text
         .lines()
-        .filter_map(line)
+        .filter_map(parse_line)
         .map(|(name, address)| (name, Some(address)))
         .collect();
     (symbols.len() >= FEWEST).then_some(symbols)

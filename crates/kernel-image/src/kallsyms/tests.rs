@@ -115,7 +115,7 @@ fn names_and_addresses_are_found_in_all_forms() {
         ToThemselves,
     ] {
         let image = image(form);
-        let found = find(&image, &whole(&image)).expect("found");
+        let found = find_symbols(&image, &whole(&image)).expect("found");
         assert_eq!(found.len(), NAMES);
         assert_eq!(found["_text"], Some(BASE), "{form:?}");
         assert_eq!(found["fun1499"], Some(BASE + 1499 * 16), "{form:?}");
@@ -139,7 +139,7 @@ fn zeros_before_the_names_are_no_offsets() {
         len: 8,
     };
     let segments: Vec<Segment> = [percpu].into_iter().chain(whole(&image)).collect();
-    let found = find(&image, &segments).expect("found");
+    let found = find_symbols(&image, &segments).expect("found");
     assert_eq!(found["fun1"], Some(BASE + 16));
 }
 
@@ -148,23 +148,23 @@ fn what_does_not_fit_is_not_found() {
     let image = image(Last {
         absolute_percpu: true,
     });
-    let found = find(&image, &[]).expect("names");
+    let found = find_symbols(&image, &[]).expect("names");
     assert!(found.values().all(Option::is_none));
     let begin = 24 + 8;
     for at in [begin, image.len() - 8 - 6_000 - 512] {
         let mut broken = image.clone();
         broken[at] ^= 1;
         assert!(
-            find(&broken, &whole(&broken)).is_none(),
+            find_symbols(&broken, &whole(&broken)).is_none(),
             "byte {at} changed"
         );
     }
     for len in (0..image.len()).step_by(97) {
-        let found = find(&image[..len], &whole(&image));
+        let found = find_symbols(&image[..len], &whole(&image));
         assert!(
             found.is_none_or(|found| found.len() == NAMES),
             "{len} bytes"
         );
     }
-    assert!(find(&[0; 4096], &[]).is_none());
+    assert!(find_symbols(&[0; 4096], &[]).is_none());
 }

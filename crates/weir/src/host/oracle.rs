@@ -58,7 +58,7 @@ impl Kernel<'_> {
     /// Was it built with this option, which the function is there with alone?
     fn is_built_with(&self, option: &str, function: &str) -> Option<bool> {
         match self.config {
-            Some(config) => Some(config.has(option)),
+            Some(config) => Some(config.has_option(option)),
             None => self.has_function(function),
         }
     }
@@ -68,7 +68,7 @@ impl Kernel<'_> {
             return Some(image.is_arm64());
         }
         if let Some(config) = self.config {
-            return Some(config.has("CONFIG_ARM64"));
+            return Some(config.has_option("CONFIG_ARM64"));
         }
         let is = |function: &str| self.has_function(function) == Some(true);
         match (is("__arm64_sys_write"), is("__x64_sys_write")) {
@@ -85,7 +85,7 @@ pub(crate) fn judge_kernel(file: &KernelFile) -> Vec<Check> {
         image: file.image.as_ref(),
         config: file.config.as_ref(),
         btf: file.btf.as_deref().and_then(Btf::read),
-        symbols: file.symbols().map(Iterator::collect),
+        symbols: file.symbol_names().map(Iterator::collect),
     };
     let mut checks = vec![
         check_btf(file, &kernel),
@@ -224,7 +224,7 @@ fn ftrace_arguments(kernel: &Kernel) -> Check {
         return fail(NAME, seen, TAKE_FTRACE);
     }
     let has_regs = || match kernel.config {
-        Some(config) => Some(!config.has("CONFIG_DYNAMIC_FTRACE_WITH_ARGS")),
+        Some(config) => Some(!config.has_option("CONFIG_DYNAMIC_FTRACE_WITH_ARGS")),
         None => kernel
             .symbols
             .as_ref()

@@ -37,7 +37,7 @@ fn is_told_without_its_image(kernel: &Kernel, whole: &str) {
         std::fs::write(&path, bytes).expect("written");
         path
     };
-    let lines = file.symbols().expect("symbols");
+    let lines = file.symbol_names().expect("symbols");
     let map: String = lines
         .map(|name| format!("ffffffff81000000 T {name}\n"))
         .collect();
