@@ -11,7 +11,7 @@ fn main() -> anyhow::Result<()> {
     println!(
         "{}: boots with `--kernel {}`",
         kernel.release,
-        kind.kernel()
+        kind.kernel_name()
     );
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 fn main() -> anyhow::Result<()> {
     let cache = lab::Cache::discover()?;
     let lock = cache.lock()?;
-    let mut command = lab::emulator::Emulator::get(&cache, lab::arch::Arch::HERE)?.command();
+    let mut command = lab::emulator::Emulator::get(&cache, lab::arch::Arch::HERE)?.base_command();
     drop(lock);
     Err(command.args(std::env::args_os().skip(1)).exec().into())
 }

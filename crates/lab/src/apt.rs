@@ -9,7 +9,7 @@
 
 use crate::arch::Arch;
 use crate::cache::Cache;
-use crate::tool::{output, succeed};
+use crate::tool::{run_for_output, run_to_success};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
@@ -112,30 +112,30 @@ impl Apt {
     /// The release and its updates. Sets the root up; fetches the lists if there are none or old
     /// ones.
     pub fn open(cache: &Cache, arch: Arch) -> Result<Apt> {
-        Apt::of(cache, &BASE, arch)
+        Apt::set_up(cache, &BASE, arch)
     }
 
     /// The release with its backports, of what runs on this machine.
     pub fn open_with_backports(cache: &Cache) -> Result<Apt> {
-        Apt::of(cache, &BASE_WITH_BACKPORTS, Arch::HERE)
+        Apt::set_up(cache, &BASE_WITH_BACKPORTS, Arch::HERE)
     }
 
-    fn root(cache: &Cache, release: &Release, arch: Arch) -> Apt {
+    fn root_for(cache: &Cache, release: &Release, arch: Arch) -> Apt {
         Apt {
-            root: cache.path(&format!("{}{}", release.root, arch.suffix())),
+            root: cache.path_below(&format!("{}{}", release.root, arch.cache_suffix())),
             arch,
         }
     }
 
     /// The root of a release whose lists were fetched before, however old; `None` if they were not.
-    pub fn known(cache: &Cache, release: &Release, arch: Arch) -> Option<Apt> {
-        let apt = Apt::root(cache, release, arch);
-        apt.written("updated").map(|_| apt)
+    pub fn known_root(cache: &Cache, release: &Release, arch: Arch) -> Option<Apt> {
+        let apt = Apt::root_for(cache, release, arch);
+        apt.written_at("updated").map(|_| apt)
     }
 
     /// The root of a release. Sets it up; fetches the lists if there are none or old ones.
-    pub fn of(cache: &Cache, release: &Release, arch: Arch) -> Result<Apt> {
-        let apt = Apt::root(cache, release, arch);
+    pub fn set_up(cache: &Cache, release: &Release, arch: Arch) -> Result<Apt> {
+        let apt = Apt::root_for(cache, release, arch);
         for directory in ["lists/partial", "archives/partial"] {
             let path = apt.root.join(directory);
             fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
@@ -147,15 +147,15 @@ impl Apt {
         if apt.is_fresh() {
             return Ok(apt);
         }
-        let sources = sources(&host_targets()?, release, arch)?;
+        let sources = release_sources(&host_targets()?, release, arch)?;
         let write = |name: &str, text: &str| {
             fs::write(apt.root.join(name), text)
                 .with_context(|| format!("{}/{name}", apt.root.display()))
         };
         write("status", "")?;
         let known = fs::read_to_string(apt.root.join("sources.list")).unwrap_or_default();
-        let is_known = known == sources && apt.written("updated").is_some();
-        if !is_known || apt.written("updated").is_none_or(is_old) {
+        let is_known = known == sources && apt.written_at("updated").is_some();
+        if !is_known || apt.written_at("updated").is_none_or(is_old) {
             if !is_known {
                 // Should fetching fail, what is there is not of these sources.
                 let _ = fs::remove_file(apt.root.join("updated"));
@@ -181,10 +181,11 @@ impl Apt {
 
     /// Fetches the lists. apt alone takes a failure for a warning and forgets or keeps what it had.
     fn update(&self) -> Result<()> {
-        succeed(
-            self.command("apt-get")
-                .args(["-o", "APT::Update::Error-Mode=any", "update"]),
-        )?;
+        run_to_success(self.apt_command("apt-get").args([
+            "-o",
+            "APT::Update::Error-Mode=any",
+            "update",
+        ]))?;
         let answers = self.root.join(ANSWERS);
         match answers.exists() {
             true => fs::remove_dir_all(&answers)
@@ -194,24 +195,24 @@ impl Apt {
     }
 
     /// The time at which a file of this root was written.
-    fn written(&self, name: &str) -> Option<SystemTime> {
+    fn written_at(&self, name: &str) -> Option<SystemTime> {
         fs::metadata(self.root.join(name)).ok()?.modified().ok()
     }
 
     /// Are the lists young, and from where the host says? Asking apt that takes a second, of each
     /// guest.
     fn is_fresh(&self) -> bool {
-        let asked = self.written("sources.list");
-        self.written("updated").is_some_and(|time| !is_old(time))
+        let asked = self.written_at("sources.list");
+        self.written_at("updated").is_some_and(|time| !is_old(time))
             && last_change(Path::new(HOST)).is_some_and(|changed| asked > Some(changed))
     }
 
     /// An apt program that sees only this root.
-    fn command(&self, program: &str) -> Command {
+    fn apt_command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("LC_ALL", "C.UTF-8");
         let root = self.root.display();
-        let arch = self.arch.debian();
+        let arch = self.arch.debian_name();
         for option in [
             format!("Dir::State={root}"),
             format!("Dir::State::lists={root}/lists"),
@@ -234,7 +235,7 @@ impl Apt {
     }
 
     /// The answer of `apt-cache` about the lists.
-    fn answer(&self, question: &[&str]) -> Result<String> {
+    fn ask_cache(&self, question: &[&str]) -> Result<String> {
         let mut hasher = DefaultHasher::new();
         question.hash(&mut hasher);
         let directory = self.root.join(ANSWERS);
@@ -242,7 +243,7 @@ impl Apt {
         if path.exists() {
             return fs::read_to_string(&path).with_context(|| format!("{}", path.display()));
         }
-        let text = output(self.command("apt-cache").args(question))?;
+        let text = run_for_output(self.apt_command("apt-cache").args(question))?;
         // Not made under its name: half an answer would stand.
         fs::create_dir_all(&directory)
             .with_context(|| format!("making {}", directory.display()))?;
@@ -256,8 +257,8 @@ impl Apt {
     }
 
     /// Names of packages that match a regular expression.
-    pub fn names(&self, pattern: &str) -> Result<Vec<String>> {
-        let text = self.answer(&["search", "--names-only", pattern])?;
+    pub fn package_names(&self, pattern: &str) -> Result<Vec<String>> {
+        let text = self.ask_cache(&["search", "--names-only", pattern])?;
         Ok(text
             .lines()
             .filter_map(|line| line.split_whitespace().next())
@@ -266,8 +267,8 @@ impl Apt {
     }
 
     /// Names of the packages that `package` depends on directly.
-    pub fn depends(&self, package: &str) -> Result<Vec<String>> {
-        let text = self.answer(&["depends", "--important", package])?;
+    pub fn dependencies_of(&self, package: &str) -> Result<Vec<String>> {
+        let text = self.ask_cache(&["depends", "--important", package])?;
         Ok(text
             .lines()
             .filter_map(|line| line.split_once("Depends: "))
@@ -276,19 +277,19 @@ impl Apt {
     }
 
     /// The places of packages, newest version first for each.
-    pub fn places(&self, packages: &[&str]) -> Result<Vec<Place>> {
+    pub fn find_places(&self, packages: &[&str]) -> Result<Vec<Place>> {
         if packages.is_empty() {
             return Ok(Vec::new());
         }
-        let text = self.answer(&[&["madison"], packages].concat())?;
-        Ok(text.lines().filter_map(place).collect())
+        let text = self.ask_cache(&[&["madison"], packages].concat())?;
+        Ok(text.lines().filter_map(parse_place).collect())
     }
 
     /// `packages` (`NAME` or `NAME/SUITE`) and the packages with the shared libraries they need,
     /// directly or not, each as `NAME=VERSION`.
     pub fn with_libraries(&self, packages: &[&str]) -> Result<BTreeSet<String>> {
-        let text = output(
-            self.command("apt-get")
+        let text = run_for_output(
+            self.apt_command("apt-get")
                 .args(["install", "--no-install-recommends", "--print-uris", "-y"])
                 .args(packages),
         )?;
@@ -318,14 +319,14 @@ impl Apt {
 
     /// Downloads packages (`NAME`, `NAME=VERSION` or `NAME/SUITE`), verified, into a directory that
     /// goes with the value.
-    pub fn download<'a>(
+    pub fn download_packages<'a>(
         &self,
         packages: impl IntoIterator<Item = &'a str>,
     ) -> Result<tempfile::TempDir> {
         let downloads =
             tempfile::tempdir_in(&self.root).context("making a directory for downloads")?;
-        succeed(
-            self.command("apt-get")
+        run_to_success(
+            self.apt_command("apt-get")
                 .arg("download")
                 .args(packages)
                 .current_dir(downloads.path()),
@@ -336,14 +337,14 @@ impl Apt {
 
     /// Downloads packages (`NAME`, `NAME=VERSION` or `NAME/SUITE`), verified, and unpacks them over
     /// each other into `into`.
-    pub fn unpack<'a>(
+    pub fn unpack_packages<'a>(
         &self,
         packages: impl IntoIterator<Item = &'a str>,
         into: &Path,
     ) -> Result<()> {
-        let downloads = self.download(packages)?;
+        let downloads = self.download_packages(packages)?;
         for entry in fs::read_dir(downloads.path())? {
-            succeed(
+            run_to_success(
                 Command::new("dpkg-deb")
                     .arg("-x")
                     .arg(entry?.path())
@@ -355,7 +356,7 @@ impl Apt {
 }
 
 /// Reads a line of `apt-cache madison`: `NAME | VERSION | URI SUITE/COMPONENT ARCH Packages`.
-fn place(line: &str) -> Option<Place> {
+fn parse_place(line: &str) -> Option<Place> {
     let mut parts = line.split('|').map(str::trim);
     let (package, version, from) = (parts.next()?, parts.next()?, parts.next()?);
     let suite = from.split_whitespace().nth(1)?.rsplit_once('/')?.0;
@@ -387,7 +388,7 @@ fn last_change(path: &Path) -> Option<SystemTime> {
 
 /// The host's own package indexes, one line each: `SUITE|URI`.
 fn host_targets() -> Result<String> {
-    output(Command::new("apt-get").env("LC_ALL", "C.UTF-8").args([
+    run_for_output(Command::new("apt-get").env("LC_ALL", "C.UTF-8").args([
         "indextargets",
         "--format",
         "$(RELEASE)|$(REPO_URI)",
@@ -397,7 +398,7 @@ fn host_targets() -> Result<String> {
 }
 
 /// Sources for a release from the mirrors of the host's targets.
-fn sources(targets: &str, release: &Release, arch: Arch) -> Result<String> {
+fn release_sources(targets: &str, release: &Release, arch: Arch) -> Result<String> {
     let archive = |wanted: &str| {
         targets.lines().find_map(|line| {
             let (_, uri) = line.split_once('|')?;
@@ -417,7 +418,7 @@ fn sources(targets: &str, release: &Release, arch: Arch) -> Result<String> {
         );
     };
     let line = |uri: &str, suite: &str| {
-        let arch = arch.debian();
+        let arch = arch.debian_name();
         format!("deb [arch={arch} signed-by={KEYRING}] {uri} {suite} main\n")
     };
     let mut sources: String = release
@@ -439,7 +440,7 @@ mod tests {
     fn mirrors_are_the_hosts_own_and_suites_are_the_labs() {
         let targets = "trixie|http://mirror.example/pub/debian/\ntrixie-security|http://sec.example/debian-security/\n\
                        nodistro|https://other.example/node_20.x/\n";
-        let sources = super::sources(targets, &BASE, Arch::Amd64).expect("a Debian host");
+        let sources = super::release_sources(targets, &BASE, Arch::Amd64).expect("a Debian host");
         assert_eq!(
             sources
                 .lines()
@@ -456,7 +457,8 @@ mod tests {
                 .lines()
                 .all(|line| line.contains(&format!("signed-by={KEYRING}")))
         );
-        let unstable = super::sources(targets, &NEWER[2], Arch::Arm64).expect("a Debian host");
+        let unstable =
+            super::release_sources(targets, &NEWER[2], Arch::Arm64).expect("a Debian host");
         assert_eq!(
             unstable,
             format!(
@@ -468,12 +470,12 @@ mod tests {
     #[test]
     fn places_are_read() {
         let line = " linux-image-6.1.0-47-amd64 | 6.1.170-3 | http://mirror.example/debian bookworm/main amd64 Packages";
-        let found = place(line).expect("a place");
+        let found = parse_place(line).expect("a place");
         assert_eq!(
             (&*found.package, &*found.version, &*found.suite),
             ("linux-image-6.1.0-47-amd64", "6.1.170-3", "bookworm")
         );
-        assert_eq!(place("N: nothing found"), None);
+        assert_eq!(parse_place("N: nothing found"), None);
     }
 
     #[test]
@@ -513,7 +515,7 @@ mod tests {
 
     #[test]
     fn a_host_without_debian_sources_is_told_what_to_do() {
-        let error = sources("jammy|http://archive.example/ubuntu/\n", &BASE, Arch::HERE)
+        let error = release_sources("jammy|http://archive.example/ubuntu/\n", &BASE, Arch::HERE)
             .unwrap_err()
             .to_string();
         assert!(
@@ -523,7 +525,7 @@ mod tests {
         assert!(error.contains("--kernel a PATH"), "{error}");
         assert!(error.contains("archive.example"), "{error}");
         assert!(
-            sources("", &BASE, Arch::HERE)
+            release_sources("", &BASE, Arch::HERE)
                 .unwrap_err()
                 .to_string()
                 .contains("Sources found: none")

@@ -31,7 +31,7 @@ impl Arch {
     };
 
     /// In Debian's archive, and in `--kernel`.
-    pub fn debian(self) -> &'static str {
+    pub fn debian_name(self) -> &'static str {
         match self {
             Arch::Amd64 => "amd64",
             Arch::Arm64 => "arm64",
@@ -39,7 +39,7 @@ impl Arch {
     }
 
     /// Behind the name of what the cache holds for it.
-    pub fn suffix(self) -> &'static str {
+    pub fn cache_suffix(self) -> &'static str {
         match (self == Arch::HERE, self) {
             (true, _) => "",
             (false, Arch::Amd64) => "-amd64",
@@ -48,7 +48,7 @@ impl Arch {
     }
 
     /// In names of compilers and of directories of libraries.
-    pub fn triplet(self) -> &'static str {
+    pub fn gnu_triplet(self) -> &'static str {
         match self {
             Arch::Amd64 => "x86_64-linux-gnu",
             Arch::Arm64 => "aarch64-linux-gnu",
@@ -56,7 +56,7 @@ impl Arch {
     }
 
     /// The path at which programs expect their dynamic linker, without the first slash.
-    pub fn linker(self) -> &'static str {
+    pub fn linker_path(self) -> &'static str {
         match self {
             Arch::Amd64 => "lib64/ld-linux-x86-64.so.2",
             Arch::Arm64 => "lib/ld-linux-aarch64.so.1",
@@ -65,7 +65,7 @@ impl Arch {
 
     /// Its file's name.
     pub fn linker_name(self) -> &'static str {
-        let path = self.linker();
+        let path = self.linker_path();
         path.rsplit('/').next().unwrap_or(path)
     }
 
@@ -95,7 +95,7 @@ impl Arch {
             path.is_file(),
             "{}: no weir command for a guest of this architecture: run `make {}`",
             path.display(),
-            self.debian()
+            self.debian_name()
         );
         Ok(path)
     }

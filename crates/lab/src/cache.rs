@@ -35,7 +35,7 @@ pub struct Lock(#[expect(dead_code, reason = "holds the lock")] Flock<File>);
 
 impl Cache {
     /// The cache at `root`, which is created if it does not exist.
-    pub fn at(root: impl Into<PathBuf>) -> Result<Cache> {
+    pub fn open_at(root: impl Into<PathBuf>) -> Result<Cache> {
         let root = root.into();
         fs::create_dir_all(&root)
             .with_context(|| format!("{}: cannot make the cache directory", root.display()))?;
@@ -48,25 +48,25 @@ impl Cache {
     /// `$WEIR_CACHE`; else `.cache/weir` in the source tree this runs from; else `~/.cache/weir`.
     pub fn discover() -> Result<Cache> {
         if let Some(root) = std::env::var_os("WEIR_CACHE").filter(|root| !root.is_empty()) {
-            return Cache::at(root);
+            return Cache::open_at(root);
         }
         if let Some(tree) = source_tree() {
-            return Cache::at(tree.join(".cache/weir"));
+            return Cache::open_at(tree.join(".cache/weir"));
         }
         let home = std::env::var_os("HOME").context(
             "no place for the lab's cache: set WEIR_CACHE to a directory (neither HOME nor weir's source tree was found)",
         )?;
-        Cache::at(Path::new(&home).join(".cache/weir"))
+        Cache::open_at(Path::new(&home).join(".cache/weir"))
     }
 
     /// A path below the root.
-    pub fn path(&self, below: &str) -> PathBuf {
+    pub fn path_below(&self, below: &str) -> PathBuf {
         self.root.join(below)
     }
 
     /// Waits for others that have the package lists of this cache in use, and keeps them out.
     pub fn lock(&self) -> Result<Lock> {
-        Self::lock_file(&self.path("lock"))
+        Self::lock_file(&self.path_below("lock"))
     }
 
     fn lock_file(path: &Path) -> Result<Lock> {
@@ -80,12 +80,12 @@ impl Cache {
 
     /// Returns the directory `below` the root, complete: made by `make` in a directory aside if it
     /// is not there yet.
-    pub fn directory(
+    pub fn make_directory(
         &self,
         below: &str,
         make: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<PathBuf> {
-        let path = self.path(below);
+        let path = self.path_below(below);
         if path.is_dir() {
             return Ok(path);
         }
@@ -116,7 +116,7 @@ impl Cache {
     /// A new directory for the logs of a run called `name`. The newest 50 are kept, and all of the
     /// last day: their guests may still be alive.
     pub fn run_directory(&self, name: &str) -> Result<PathBuf> {
-        let runs = self.path("runs");
+        let runs = self.path_below("runs");
         fs::create_dir_all(&runs).with_context(|| format!("making {}", runs.display()))?;
         let mut old: Vec<_> = fs::read_dir(&runs)?
             .filter_map(|entry| {
@@ -159,10 +159,10 @@ mod tests {
     #[test]
     fn a_directory_is_made_once_however_many_ask_for_it() {
         let root = tempfile::tempdir().expect("a directory");
-        let cache = Cache::at(root.path()).expect("a cache");
+        let cache = Cache::open_at(root.path()).expect("a cache");
         let made = AtomicU32::new(0);
         let ask = || {
-            cache.directory("below/it", |into| {
+            cache.make_directory("below/it", |into| {
                 made.fetch_add(1, SeqCst);
                 fs::write(into.join("first"), "1")?;
                 std::thread::sleep(std::time::Duration::from_millis(50));
@@ -185,10 +185,10 @@ mod tests {
     #[test]
     fn what_could_not_be_made_is_made_again() {
         let root = tempfile::tempdir().expect("a directory");
-        let cache = Cache::at(root.path()).expect("a cache");
-        let failed = cache.directory("it", |_| anyhow::bail!("no"));
+        let cache = Cache::open_at(root.path()).expect("a cache");
+        let failed = cache.make_directory("it", |_| anyhow::bail!("no"));
         assert!(failed.is_err());
         assert!(!root.path().join("it").exists());
-        cache.directory("it", |_| Ok(())).expect("made now");
+        cache.make_directory("it", |_| Ok(())).expect("made now");
     }
 }

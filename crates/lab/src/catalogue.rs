@@ -8,7 +8,7 @@
 use crate::apt::{Apt, Place};
 use crate::arch::Arch;
 use crate::cache::Cache;
-use crate::debian::{releases, version_key};
+use crate::debian::{all_releases, version_key};
 use anyhow::{Context, Result};
 use kernel_image::KernelFile;
 use std::cmp::Reverse;
@@ -46,17 +46,17 @@ pub struct InArchive {
 }
 
 /// All of them, newest first; the lists of every release are fetched if they are old.
-pub fn catalogue(cache: &Cache) -> Result<Vec<InArchive>> {
+pub fn read_catalogue(cache: &Cache) -> Result<Vec<InArchive>> {
     let mut all: BTreeMap<String, InArchive> = BTreeMap::new();
-    for (from, release) in releases().enumerate() {
+    for (from, release) in all_releases().enumerate() {
         for arch in [Arch::HERE].into_iter().chain(Arch::OTHERS) {
-            let apt = Apt::of(cache, release, arch)?;
-            let arch_name = arch.debian();
-            let names = apt.names(&format!(
+            let apt = Apt::set_up(cache, release, arch)?;
+            let arch_name = arch.debian_name();
+            let names = apt.package_names(&format!(
                 r"^linux-(image|binary|binary-unsigned)-[0-9]+\.[0-9]+\.[0-9][-+a-z0-9.]*-{arch_name}(-[0-9]+k)?(-unsigned)?$"
             ))?;
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            for one in images(&apt.places(&names)?, arch, from) {
+            for one in pick_images(&apt.find_places(&names)?, arch, from) {
                 let known = all
                     .entry(one.release.clone())
                     .or_insert_with(|| one.clone());
@@ -74,7 +74,7 @@ pub fn catalogue(cache: &Cache) -> Result<Vec<InArchive>> {
 }
 
 /// One image for each release among the packages.
-fn images(places: &[Place], arch: Arch, from: usize) -> Vec<InArchive> {
+fn pick_images(places: &[Place], arch: Arch, from: usize) -> Vec<InArchive> {
     let mut found: BTreeMap<&str, (usize, &Place, Vec<String>)> = BTreeMap::new();
     for place in places {
         let Some((rank, release)) = release_of(&place.package) else {
@@ -93,7 +93,7 @@ fn images(places: &[Place], arch: Arch, from: usize) -> Vec<InArchive> {
         Some(InArchive {
             release: release.to_owned(),
             series: series.join("."),
-            flavour: flavour(release, arch)?,
+            flavour: flavour_of(release, arch)?,
             arch,
             package: place.package.clone(),
             version: place.version.clone(),
@@ -120,8 +120,8 @@ fn release_of(package: &str) -> Option<(usize, &str)> {
 
 /// The words of a release around its architecture: `cloud` of `-cloud-arm64`, `16k` of
 /// `-arm64-16k`.
-fn flavour(release: &str, arch: Arch) -> Option<String> {
-    let (before, after) = release.rsplit_once(&format!("-{}", arch.debian()))?;
+fn flavour_of(release: &str, arch: Arch) -> Option<String> {
+    let (before, after) = release.rsplit_once(&format!("-{}", arch.debian_name()))?;
     let before = ["cloud", "rt"]
         .into_iter()
         .find(|name| before.ends_with(&format!("-{name}")));
@@ -135,10 +135,10 @@ fn flavour(release: &str, arch: Arch) -> Option<String> {
 impl InArchive {
     /// Of these, the newest of each series, flavour and architecture in each release of the
     /// distribution.
-    pub fn newest(all: &[InArchive]) -> Vec<InArchive> {
+    pub fn newest_of_each(all: &[InArchive]) -> Vec<InArchive> {
         let mut newest: BTreeMap<_, &InArchive> = BTreeMap::new();
         for one in all {
-            let key = (one.from, &one.series, &one.flavour, one.arch.debian());
+            let key = (one.from, &one.series, &one.flavour, one.arch.debian_name());
             let best = newest.entry(key).or_insert(one);
             if version_key(&one.release) > version_key(&best.release) {
                 *best = one;
@@ -152,10 +152,10 @@ impl InArchive {
 
     /// Fetches and verifies the package, reads the kernel in it, and keeps neither.
     pub fn read(&self, cache: &Cache) -> Result<KernelFile> {
-        let from = releases().nth(self.from).context("a release")?;
-        let apt = Apt::of(cache, from, self.arch)?;
+        let from = all_releases().nth(self.from).context("a release")?;
+        let apt = Apt::set_up(cache, from, self.arch)?;
         let wanted = format!("{}={}", self.package, self.version);
-        let directory = apt.download([wanted.as_str()])?;
+        let directory = apt.download_packages([wanted.as_str()])?;
         let file = fs::read_dir(directory.path())?
             .next()
             .with_context(|| format!("{wanted}: nothing was downloaded"))??;
@@ -188,7 +188,7 @@ mod tests {
             ),
             place("linux-binary-7.3.4+deb13-rt-amd64", "trixie-backports"),
         ];
-        let found: Vec<_> = images(&places, Arch::Amd64, 0)
+        let found: Vec<_> = pick_images(&places, Arch::Amd64, 0)
             .into_iter()
             .map(|one| (one.package, one.flavour, one.suites.join(" ")))
             .collect();
@@ -215,9 +215,9 @@ mod tests {
             ("7.3.4+deb13-cloud-arm64", "cloud"),
             ("7.3.4+deb13-arm64", "generic"),
         ] {
-            assert_eq!(flavour(release, Arch::Arm64).as_deref(), Some(is));
+            assert_eq!(flavour_of(release, Arch::Arm64).as_deref(), Some(is));
         }
-        assert_eq!(flavour("6.1.0-47-amd64", Arch::Arm64), None);
+        assert_eq!(flavour_of("6.1.0-47-amd64", Arch::Arm64), None);
     }
 
     #[test]
@@ -228,8 +228,8 @@ mod tests {
             "7.2.12+deb13-rt-amd64",
         ];
         let places = names.map(|name| place(&format!("linux-binary-{name}"), "s"));
-        let all = images(&places, Arch::Amd64, 0);
-        let newest: Vec<_> = InArchive::newest(&all)
+        let all = pick_images(&places, Arch::Amd64, 0);
+        let newest: Vec<_> = InArchive::newest_of_each(&all)
             .into_iter()
             .map(|one| one.release)
             .collect();

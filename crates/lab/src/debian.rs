@@ -39,18 +39,18 @@ fn flavours_of(
 }
 
 /// All releases, in the order they are asked for a kernel.
-pub(crate) fn releases() -> impl Iterator<Item = &'static Release> {
+pub(crate) fn all_releases() -> impl Iterator<Item = &'static Release> {
     [&BASE, &BASE_WITH_BACKPORTS].into_iter().chain(NEWER)
 }
 
 /// The end of the names of a flavour's packages; `None` for a flavour that Debian does not have.
-pub fn suffix(flavour: &str, arch: Arch) -> Option<String> {
+pub fn flavour_suffix(flavour: &str, arch: Arch) -> Option<String> {
     let (_, before, behind) = flavours_of(arch).find(|(name, ..)| *name == flavour)?;
-    Some(format!("{before}{}{behind}", arch.debian()))
+    Some(format!("{before}{}{behind}", arch.debian_name()))
 }
 
 /// The flavours' names, for messages.
-pub fn flavours(arch: Arch) -> String {
+pub fn flavour_names(arch: Arch) -> String {
     let names: Vec<_> = flavours_of(arch).map(|(name, ..)| *name).collect();
     names.join(", ")
 }
@@ -66,28 +66,31 @@ struct Offer {
 
 /// The newest kernel of a series, fetched if it is not in the cache, with what modules for it are
 /// built with.
-pub fn kernel(cache: &Cache, series: &str, flavour: &str, arch: Arch) -> Result<Kernel> {
-    let suffix = suffix(flavour, arch).with_context(|| format!("unknown flavour `{flavour}`"))?;
+pub fn fetch_newest(cache: &Cache, series: &str, flavour: &str, arch: Arch) -> Result<Kernel> {
+    let suffix =
+        flavour_suffix(flavour, arch).with_context(|| format!("unknown flavour `{flavour}`"))?;
     let what = format!(
         "{series} kernel for {} in the flavour {flavour}",
-        arch.debian()
+        arch.debian_name()
     );
-    let open = |release: &Release| Apt::of(cache, release, arch);
-    let (apt, offer, release) = first(&what, open, |apt| newest(apt, series, &suffix))?;
+    let open = |release: &Release| Apt::set_up(cache, release, arch);
+    let (apt, offer, release) = first_with(&what, open, |apt| {
+        newest_offer(apt, series, &flavour_suffix)
+    })?;
     get(cache, &apt, &offer, arch, release)
 }
 
 /// The kernel of this release (`uname -r`), fetched if it is not in the cache, with what modules
 /// for it are built with.
-pub fn exact(cache: &Cache, wanted: &str, arch: Arch) -> Result<Kernel> {
+pub fn fetch_exact(cache: &Cache, wanted: &str, arch: Arch) -> Result<Kernel> {
     let escaped = wanted.replace('.', r"\.").replace('+', r"\+");
     let what = format!("kernel {wanted} with its headers");
-    let open = |release: &Release| Apt::of(cache, release, arch);
-    let (apt, offer, release) = first(&what, open, |apt| {
-        let names = apt.names(&format!(
+    let open = |release: &Release| Apt::set_up(cache, release, arch);
+    let (apt, offer, release) = first_with(&what, open, |apt| {
+        let names = apt.package_names(&format!(
             "^linux-(headers|image|binary-unsigned|modules)-{escaped}(-unsigned)?$"
         ))?;
-        let mut offers = offers(&names).into_iter();
+        let mut offers = parse_offers(&names).into_iter();
         Ok(offers.find(|offer| offer.release == wanted))
     })?;
     get(cache, &apt, &offer, arch, release)
@@ -95,13 +98,13 @@ pub fn exact(cache: &Cache, wanted: &str, arch: Arch) -> Result<Kernel> {
 
 /// The first release that has what is looked for. One whose lists cannot be fetched is named and
 /// passed over: a mirror may have one that is expired, and another that has the kernel.
-fn first<A, T>(
+fn first_with<A, T>(
     what: &str,
     open: impl Fn(&'static Release) -> Result<A>,
     find: impl Fn(&A) -> Result<Option<T>>,
 ) -> Result<(A, T, &'static Release)> {
     let mut failed = Vec::new();
-    for release in releases() {
+    for release in all_releases() {
         let lists = match open(release) {
             Ok(lists) => lists,
             Err(why) => {
@@ -116,20 +119,20 @@ fn first<A, T>(
             return Ok((lists, found, release));
         }
     }
-    if failed.len() == releases().count() {
+    if failed.len() == all_releases().count() {
         return Err(failed.swap_remove(0));
     }
     let failed: Vec<_> = failed.iter().map(|why| format!("; {why:#}")).collect();
     bail!(
         "this host's Debian mirrors have no {what}: {}{}",
-        asked(),
+        asked_releases(),
         failed.concat()
     )
 }
 
 /// The releases in which a kernel was looked for, for messages.
-fn asked() -> String {
-    let names: Vec<_> = releases().map(|release| release.name).collect();
+fn asked_releases() -> String {
+    let names: Vec<_> = all_releases().map(|release| release.name).collect();
     format!(
         "asked were {}, with updates, and security archives if there is a `debian-security` mirror among this \
          host's apt sources. `weir kernels --all` lists what there is",
@@ -138,24 +141,24 @@ fn asked() -> String {
 }
 
 /// The newest kernel of a series with this suffix in the lists.
-fn newest(apt: &Apt, series: &str, suffix: &str) -> Result<Option<Offer>> {
+fn newest_offer(apt: &Apt, series: &str, suffix: &str) -> Result<Option<Offer>> {
     let version = format!(r"{}\.[0-9.]+[-+][a-z0-9.]+", series.replace('.', r"\."));
-    let offers = offers(&names(apt, &version, suffix)?);
+    let offers = parse_offers(&kernel_packages(apt, &version, flavour_suffix)?);
     Ok(offers
         .into_iter()
         .max_by_key(|offer| version_key(&offer.release)))
 }
 
 /// Names of the packages that kernels consist of, for versions and flavours by regular expression.
-fn names(apt: &Apt, version: &str, suffix: &str) -> Result<Vec<String>> {
-    apt.names(&format!(
+fn kernel_packages(apt: &Apt, version: &str, suffix: &str) -> Result<Vec<String>> {
+    apt.package_names(&format!(
         "^linux-(headers|image|binary-unsigned|modules)-{version}-{suffix}(-unsigned)?$"
     ))
 }
 
 /// The kernels that are complete in a list of packages. Archives keep some signed images without
 /// the rest.
-fn offers(names: &[String]) -> Vec<Offer> {
+fn parse_offers(names: &[String]) -> Vec<Offer> {
     let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let has_all = |packages: &[String]| packages.iter().all(|name| names.contains(name.as_str()));
     names
@@ -197,7 +200,7 @@ pub struct Listed {
     pub cached: bool,
 }
 
-/// The lists that [`list`] goes by.
+/// The lists that [`list_kernels`] goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
     /// Those in the cache, however old; nothing is fetched.
@@ -210,9 +213,9 @@ pub enum Lists {
 
 /// The newest kernel of each series, flavour and architecture, in each release of the distribution
 /// that has a newer one than those asked before it; and what else is in the cache.
-pub fn list(cache: &Cache, lists: Lists) -> Result<Vec<Listed>> {
+pub fn list_kernels(cache: &Cache, lists: Lists) -> Result<Vec<Listed>> {
     let mut listed: Vec<Listed> = Vec::new();
-    for release in releases() {
+    for release in all_releases() {
         for arch in [Arch::HERE].into_iter().chain(Arch::OTHERS) {
             let is_fetched = match lists {
                 Lists::Cached => false,
@@ -220,17 +223,21 @@ pub fn list(cache: &Cache, lists: Lists) -> Result<Vec<Listed>> {
                 Lists::All => true,
             };
             let apt = match is_fetched {
-                true => Some(Apt::of(cache, release, arch)?),
-                false => Apt::known(cache, release, arch),
+                true => Some(Apt::set_up(cache, release, arch)?),
+                false => Apt::known_root(cache, release, arch),
             };
             if let Some(apt) = apt {
                 add_offers(cache, &apt, &mut listed)?;
             }
         }
     }
-    for release in cached(cache)? {
+    for release in cached_releases(cache)? {
         if listed.iter().all(|one| one.release != release) {
-            listed.extend(Listed::of(&release, format!("debian:{release}"), true));
+            listed.extend(Listed::from_release(
+                &release,
+                format!("debian:{release}"),
+                true,
+            ));
         }
     }
     listed.sort_by_key(|one| (version_key(&one.release), one.name.clone()));
@@ -239,13 +246,13 @@ pub fn list(cache: &Cache, lists: Lists) -> Result<Vec<Listed>> {
 
 impl Listed {
     /// `None` for a release that is not Debian's.
-    fn of(release: &str, name: String, cached: bool) -> Option<Listed> {
-        let (series, flavour, arch) = parts(release)?;
+    fn from_release(release: &str, name: String, cached: bool) -> Option<Listed> {
+        let (series, flavour, arch) = release_parts(release)?;
         Some(Listed {
             name,
             series,
             flavour,
-            architecture: arch.debian(),
+            architecture: arch.debian_name(),
             release: release.to_owned(),
             version: None,
             suite: None,
@@ -255,7 +262,7 @@ impl Listed {
 }
 
 /// Series, flavour and architecture of a release of Debian's, such as `6.1.0-56-cloud-amd64`.
-pub(crate) fn parts(release: &str) -> Option<(String, &'static str, Arch)> {
+pub(crate) fn release_parts(release: &str) -> Option<(String, &'static str, Arch)> {
     let mut numbers = release.splitn(3, '.');
     let (major, minor, rest) = (numbers.next()?, numbers.next()?, numbers.next()?);
     let is_number = |text: &str| text.parse::<u32>().is_ok();
@@ -265,9 +272,9 @@ pub(crate) fn parts(release: &str) -> Option<(String, &'static str, Arch)> {
     let all = [Arch::HERE].into_iter().chain(Arch::OTHERS);
     let named = all.flat_map(|arch| flavours_of(arch).map(move |(name, ..)| (*name, arch)));
     let fitting = named.filter_map(|(flavour, arch)| {
-        let suffix = format!("-{}", suffix(flavour, arch)?);
-        rest.ends_with(&suffix)
-            .then_some((suffix.len(), flavour, arch))
+        let suffix = format!("-{}", flavour_suffix(flavour, arch)?);
+        rest.ends_with(&flavour_suffix)
+            .then_some((flavour_suffix.len(), flavour, arch))
     });
     // `-amd64` ends `-rt-amd64`, too.
     let (_, flavour, arch) = fitting.max_by_key(|(length, ..)| *length)?;
@@ -275,8 +282,8 @@ pub(crate) fn parts(release: &str) -> Option<(String, &'static str, Arch)> {
 }
 
 /// Releases of the kernels in the cache.
-fn cached(cache: &Cache) -> Result<Vec<String>> {
-    let path = cache.path(KERNELS);
+fn cached_releases(cache: &Cache) -> Result<Vec<String>> {
+    let path = cache.path_below(KERNELS);
     if !path.is_dir() {
         return Ok(Vec::new());
     }
@@ -284,7 +291,7 @@ fn cached(cache: &Cache) -> Result<Vec<String>> {
     for entry in fs::read_dir(&path).with_context(|| format!("{}", path.display()))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         // What is being made has an end of its own: `.partial`.
-        if parts(&name).is_some() && cache.path(&below(&name)).is_dir() {
+        if release_parts(&name).is_some() && cache.path_below(&kernel_place(&name)).is_dir() {
             names.push(name);
         }
     }
@@ -296,12 +303,12 @@ fn add_offers(cache: &Cache, apt: &Apt, listed: &mut Vec<Listed>) -> Result<()> 
     let mut found = Vec::new();
     for (flavour, before, behind) in flavours_of(apt.arch) {
         let version = r"[0-9]+\.[0-9]+\.[0-9.]+[-+][a-z0-9.]+";
-        let suffix = format!("{before}{}{behind}", apt.arch.debian());
-        let mut offers = offers(&names(apt, version, &suffix)?);
+        let suffix = format!("{before}{}{behind}", apt.arch.debian_name());
+        let mut offers = parse_offers(&kernel_packages(apt, version, &flavour_suffix)?);
         offers.sort_by_key(|offer| std::cmp::Reverse(version_key(&offer.release)));
         let mut series_seen = BTreeSet::new();
         for offer in offers {
-            let Some((series, ..)) = parts(&offer.release) else {
+            let Some((series, ..)) = release_parts(&offer.release) else {
                 continue;
             };
             if !series_seen.insert(series.clone()) {
@@ -310,18 +317,18 @@ fn add_offers(cache: &Cache, apt: &Apt, listed: &mut Vec<Listed>) -> Result<()> 
             let same = |one: &&Listed| {
                 one.series == series
                     && one.flavour == *flavour
-                    && one.architecture == apt.arch.debian()
+                    && one.architecture == apt.arch.debian_name()
             };
             let key = version_key(&offer.release);
             let name = match listed.iter().find(same) {
-                None if *flavour == "cloud" => format!("debian:{series}{}", colon(apt.arch)),
-                None => format!("debian:{series}:{flavour}{}", colon(apt.arch)),
+                None if *flavour == "cloud" => format!("debian:{series}{}", arch_suffix(apt.arch)),
+                None => format!("debian:{series}:{flavour}{}", arch_suffix(apt.arch)),
                 Some(_) => format!("debian:{}", offer.release),
             };
             let is_older = |one: &Listed| version_key(&one.release) >= key;
             if !listed.iter().filter(same).any(is_older) {
-                let cached = cache.path(&below(&offer.release)).is_dir();
-                let one = Listed::of(&offer.release, name, cached);
+                let cached = cache.path_below(&kernel_place(&offer.release)).is_dir();
+                let one = Listed::from_release(&offer.release, name, cached);
                 found.extend(one.map(|one| (one, offer.packages)));
             }
         }
@@ -330,7 +337,7 @@ fn add_offers(cache: &Cache, apt: &Apt, listed: &mut Vec<Listed>) -> Result<()> 
         .iter()
         .filter_map(|(_, packages)| packages.first().map(String::as_str))
         .collect();
-    let places = apt.places(&packages)?;
+    let places = apt.find_places(&packages)?;
     listed.extend(found.into_iter().map(|(one, packages)| {
         let place = places
             .iter()
@@ -345,15 +352,15 @@ fn add_offers(cache: &Cache, apt: &Apt, listed: &mut Vec<Listed>) -> Result<()> 
 }
 
 /// An architecture behind the name of a kernel; nothing for this machine's.
-fn colon(arch: Arch) -> String {
-    arch.suffix().replace('-', ":")
+fn arch_suffix(arch: Arch) -> String {
+    arch.cache_suffix().replace('-', ":")
 }
 
 /// The cache's directory of kernels.
 const KERNELS: &str = "kernels";
 
 /// The place of a kernel in the cache.
-fn below(release: &str) -> String {
+fn kernel_place(release: &str) -> String {
     format!("{KERNELS}/{release}")
 }
 
@@ -370,8 +377,8 @@ fn get(
     let release = &offer.release;
     let is_foreign = arch != Arch::HERE;
     let headers = format!("linux-headers-{release}");
-    let root = cache.directory(&below(release), |into| {
-        let parts = apt.depends(&headers)?;
+    let root = cache.make_directory(&kernel_place(release), |into| {
+        let parts = apt.dependencies_of(&headers)?;
         // Programs, of the same version for each architecture.
         let is_kbuild = |name: &&str| name.starts_with("linux-kbuild-");
         let parts = parts.iter().map(String::as_str).filter(|name| {
@@ -385,23 +392,23 @@ fn get(
         let (kbuild, parts): (Vec<_>, Vec<_>) =
             parts.partition(|name| is_foreign && is_kbuild(name));
         let packages = offer.packages.iter().map(String::as_str);
-        apt.unpack(
+        apt.unpack_packages(
             parts.into_iter().chain(packages).chain([headers.as_str()]),
             into,
         )
         .with_context(|| format!("the kernel {release}"))?;
         if !kbuild.is_empty() {
-            Apt::of(cache, from, Arch::HERE)?
-                .unpack(kbuild, into)
+            Apt::set_up(cache, from, Arch::HERE)?
+                .unpack_packages(kbuild, into)
                 .with_context(|| format!("what builds modules for {release}"))?;
         }
         match from.is_base() {
             true => Ok(()),
-            false => toolchain::wrap(&into.join("usr/lib")),
+            false => toolchain::wrap_programs(&into.join("usr/lib")),
         }
     })?;
     let headers = root.join("usr/src").join(&headers);
-    relocate(&headers, &root)?;
+    relocate_headers(&headers, &root)?;
     let tools = match from.is_base() && !is_foreign {
         true => None,
         false => Some(toolchain::get(cache, from, arch, &headers)?),
@@ -425,7 +432,7 @@ fn get(
 }
 
 /// The headers' top Makefile names other directories by their absolute path under /usr.
-fn relocate(headers: &Path, root: &Path) -> Result<()> {
+fn relocate_headers(headers: &Path, root: &Path) -> Result<()> {
     const SOURCES: &str = "/usr/src/";
     let makefile = headers.join("Makefile");
     let text = fs::read_to_string(&makefile).with_context(|| format!("{}", makefile.display()))?;
@@ -468,16 +475,18 @@ mod tests {
             name => Ok(name),
         };
         let in_testing = |lists: &&str| Ok((*lists == "testing").then_some(7));
-        let (_, found, release) = first("7.99 kernel", open, in_testing).unwrap();
+        let (_, found, release) = first_with("7.99 kernel", open, in_testing).unwrap();
         assert_eq!((found, release.name), (7, "testing"));
 
         let nowhere = |_: &&str| Ok(None::<()>);
-        let why = first("7.99 kernel", open, nowhere).unwrap_err().to_string();
+        let why = first_with("7.99 kernel", open, nowhere)
+            .unwrap_err()
+            .to_string();
         assert!(why.starts_with("this host's Debian mirrors have no 7.99 kernel: asked were "));
         assert!(why.ends_with("; trixie's lists are expired"), "{why}");
 
         let closed = |_: &'static Release| Err::<(), _>(anyhow!("no network"));
-        let why = first("7.99 kernel", closed, |_| Ok(None::<()>)).unwrap_err();
+        let why = first_with("7.99 kernel", closed, |_| Ok(None::<()>)).unwrap_err();
         assert_eq!(why.to_string(), "no network");
     }
 
@@ -496,7 +505,7 @@ mod tests {
         ]
         .map(str::to_owned);
         assert_eq!(
-            offers(&names),
+            parse_offers(&names),
             [
                 Offer {
                     release: "6.12.9+deb13-amd64".into(),
@@ -516,7 +525,8 @@ mod tests {
     #[test]
     fn a_release_says_what_it_is() {
         let said = |release: &str| {
-            parts(release).map(|(series, flavour, arch)| format!("{series} {flavour} {arch:?}"))
+            release_parts(release)
+                .map(|(series, flavour, arch)| format!("{series} {flavour} {arch:?}"))
         };
         for (release, parts) in [
             ("6.1.0-56-cloud-amd64", "6.1 cloud Amd64"),
@@ -541,11 +551,11 @@ mod tests {
     #[test]
     fn what_is_cached_is_listed_without_any_lists() {
         let root = tempfile::tempdir().unwrap();
-        let cache = Cache::at(root.path()).unwrap();
+        let cache = Cache::open_at(root.path()).unwrap();
         for name in ["6.1.0-9-rt-amd64", "debug", "7.3.4+deb13-amd64.partial"] {
             fs::create_dir_all(root.path().join("kernels").join(name)).unwrap();
         }
-        let listed = list(&cache, Lists::Cached).unwrap();
+        let listed = list_kernels(&cache, Lists::Cached).unwrap();
         assert_eq!(listed.len(), 1, "{listed:?}");
         let one = &listed[0];
         assert_eq!(one.name, "debian:6.1.0-9-rt-amd64");
@@ -573,7 +583,7 @@ mod tests {
         let makefile = cache.path().join("Makefile");
         let relocated = |before: &str| {
             fs::write(&makefile, before).unwrap();
-            relocate(cache.path(), Path::new("/new/root"))?;
+            relocate_headers(cache.path(), Path::new("/new/root"))?;
             anyhow::Ok(fs::read_to_string(&makefile).unwrap())
         };
         for (before, after) in [

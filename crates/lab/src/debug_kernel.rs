@@ -10,7 +10,7 @@
 
 use crate::cache::Cache;
 use crate::kernel::Kernel;
-use crate::kernel_source::{SourceTree, installed, root};
+use crate::kernel_source::{SourceTree, installed_kernel, tree_root};
 use anyhow::{Context, Result, ensure};
 use std::str::FromStr;
 
@@ -39,7 +39,7 @@ impl Kind {
     }
 
     /// Its name for `--kernel`, and that of its directory in the cache.
-    pub fn kernel(self) -> &'static str {
+    pub fn kernel_name(self) -> &'static str {
         match self {
             Kind::Kasan => "debug",
             Kind::Kcsan => "debug-kcsan",
@@ -54,7 +54,7 @@ impl Kind {
         }
     }
 
-    fn fragment(self) -> String {
+    fn config_fragment(self) -> String {
         let own = match self {
             Kind::Kasan => include_str!("../data/debug-kasan.config"),
             Kind::Kcsan => include_str!("../data/debug-kcsan.config"),
@@ -73,21 +73,24 @@ impl FromStr for Kind {
 }
 
 /// The debug kernel of this kind, if `make debug-kernel` has built it.
-pub(crate) fn built(cache: &Cache, kind: Kind) -> Result<Kernel> {
-    let root = root(cache, kind.kernel());
+pub(crate) fn built_kernel(cache: &Cache, kind: Kind) -> Result<Kernel> {
+    let root = tree_root(cache, kind.kernel_name());
     ensure!(
         root.join("boot").is_dir(),
         "the kernel `{}` is not built yet: run `make debug-kernel KIND={}` (about half an hour)",
-        kind.kernel(),
+        kind.kernel_name(),
         kind.name()
     );
-    installed(&root)
+    installed_kernel(&root)
 }
 
 /// Builds it, or brings it up to date with its fragment; make's output goes to this process's own.
 pub fn build(cache: &Cache, kind: Kind) -> Result<Kernel> {
-    let tree = SourceTree::unpack(cache, kind.kernel())?;
-    tree.configure(&["x86_64_defconfig", "kvm_guest.config"], &kind.fragment())?;
+    let tree = SourceTree::unpack_tree(cache, kind.kernel_name())?;
+    tree.configure(
+        &["x86_64_defconfig", "kvm_guest.config"],
+        &kind.config_fragment(),
+    )?;
     tree.build()
 }
 
@@ -100,7 +103,7 @@ mod tests {
     fn a_fragment_names_the_release_as_it_is_recognised() {
         for kind in Kind::ALL {
             let line = format!("CONFIG_LOCALVERSION=\"{}\"\n", kind.localversion());
-            assert!(kind.fragment().contains(&line), "{line}");
+            assert!(kind.config_fragment().contains(&line), "{line}");
             assert_eq!(kind.name().parse::<Kind>().unwrap(), kind);
         }
         let error = "kmsan".parse::<Kind>().unwrap_err().to_string();
@@ -113,8 +116,13 @@ mod tests {
     #[test]
     fn the_kinds_share_no_option() {
         for kind in Kind::ALL {
-            assert_eq!(asked_twice(&kind.fragment()), [""; 0], "{}", kind.name());
+            assert_eq!(
+                asked_twice(&kind.config_fragment()),
+                [""; 0],
+                "{}",
+                kind.name()
+            );
         }
-        assert!(!Kind::Kcsan.fragment().contains("KASAN="));
+        assert!(!Kind::Kcsan.config_fragment().contains("KASAN="));
     }
 }

@@ -68,7 +68,7 @@ impl Disks {
     }
 
     /// Bytes of memory that QEMU gives the guest for each disk that it makes itself.
-    pub fn memory(&self) -> Vec<u64> {
+    pub fn memory_sizes(&self) -> Vec<u64> {
         let own = self.disks.iter().filter(|_| self.module.is_some());
         own.map(|disk| disk.size).collect()
     }

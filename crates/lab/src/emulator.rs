@@ -39,7 +39,7 @@ pub struct Emulator {
 impl Emulator {
     /// The emulator that is unpacked at `root`.
     #[cfg(test)]
-    pub fn at(root: PathBuf, arch: Arch) -> Emulator {
+    pub fn at_root(root: PathBuf, arch: Arch) -> Emulator {
         Emulator { root, arch }
     }
 
@@ -52,7 +52,7 @@ impl Emulator {
         let mut hasher = DefaultHasher::new();
         (packages, BACKPORTS).hash(&mut hasher);
         let name = format!("qemu-{:08x}", hasher.finish() as u32);
-        let root = cache.directory(&name, |into| {
+        let root = cache.make_directory(&name, |into| {
             let apt = Apt::open_with_backports(cache)?;
             let named: Vec<String> = packages
                 .iter()
@@ -62,14 +62,14 @@ impl Emulator {
             let all = apt
                 .with_libraries(&named)
                 .context("finding the packages of QEMU")?;
-            apt.unpack(all.iter().map(String::as_str), into)
+            apt.unpack_packages(all.iter().map(String::as_str), into)
                 .context("the packages of QEMU")
         })?;
         Ok(Emulator { root, arch })
     }
 
     /// `qemu-system-x86_64`, or of another architecture.
-    pub fn program(&self) -> PathBuf {
+    pub fn program_path(&self) -> PathBuf {
         self.root.join(match self.arch {
             Arch::Amd64 => "usr/bin/qemu-system-x86_64",
             Arch::Arm64 => "usr/bin/qemu-system-aarch64",
@@ -77,10 +77,10 @@ impl Emulator {
     }
 
     /// The program, yet without any argument.
-    pub fn command(&self) -> Command {
+    pub fn base_command(&self) -> Command {
         let path = |below: &str| self.root.join(below);
-        let core = path("lib").join(Arch::HERE.triplet());
-        let more = path("usr/lib").join(Arch::HERE.triplet());
+        let core = path("lib").join(Arch::HERE.gnu_triplet());
+        let more = path("usr/lib").join(Arch::HERE.gnu_triplet());
         let mut libraries = more.clone().into_os_string();
         libraries.push(":");
         libraries.push(&core);
@@ -90,7 +90,7 @@ impl Emulator {
             .env("QEMU_MODULE_DIR", more.join("qemu"))
             .arg("--library-path")
             .arg(libraries)
-            .arg(self.program())
+            .arg(self.program_path())
             .arg("-L")
             .arg(path("usr/share/qemu"))
             .arg("-L")

@@ -5,7 +5,7 @@ use crate::cache::{Cache, source_tree};
 use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
-use crate::prepare::{Base, Contents, work};
+use crate::prepare::{Base, Contents, write_work};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use crate::{Error, module};
@@ -123,12 +123,12 @@ impl qemu::Listener for Listener<'_> {
         }
         if let (Event::File { path, base64 }, Some(out)) = (&event, self.out) {
             let is_new = self.begun.insert(path.clone());
-            if let Err(error) = keep(out, path, base64, is_new) {
+            if let Err(error) = keep_file(out, path, base64, is_new) {
                 self.failure.get_or_insert(error);
             }
             return;
         }
-        self.witness.note(&event);
+        self.witness.record_event(&event);
     }
 
     fn failed_boot(&mut self, failed: &FailedBoot) {
@@ -137,7 +137,7 @@ impl qemu::Listener for Listener<'_> {
 }
 
 /// Keeps a part of a guest's file. What a guest says is not trusted to name a place.
-fn keep(out: &Path, path: &str, base64: &str, is_new: bool) -> anyhow::Result<()> {
+fn keep_file(out: &Path, path: &str, base64: &str, is_new: bool) -> anyhow::Result<()> {
     let below = Path::new(path);
     let is_plain = below
         .components()
@@ -161,7 +161,7 @@ fn keep(out: &Path, path: &str, base64: &str, is_new: bool) -> anyhow::Result<()
 }
 
 /// Boots a guest, runs the script in it and hands its output over line by line.
-pub fn exec(
+pub fn run_script(
     request: &ScriptRequest,
     on_said: &mut dyn FnMut(Said<'_>),
 ) -> Result<ScriptResult, Error> {
@@ -208,8 +208,8 @@ pub fn exec(
         drivers: &request.drivers,
         files: &files,
     };
-    let base = Base::of(cache, &kernel, request.init.as_deref())?;
-    let work = work(cache, &kernel, contents, None)?;
+    let base = Base::for_kernel(cache, &kernel, request.init.as_deref())?;
+    let work = write_work(cache, &kernel, contents, None)?;
     drop(lock);
 
     let directory = cache.run_directory("exec")?;
@@ -218,7 +218,7 @@ pub fn exec(
         emulator: &emulator,
         image: &kernel.image,
         base: &base,
-        work: &work,
+        work: &write_work,
         cache,
         memory: match request.tiers.as_slice() {
             [] => request.memory,
@@ -229,7 +229,7 @@ pub fn exec(
         cpus: request.cpus,
         possible_cpus: request.possible_cpus,
         drives: &disks.drives(),
-        disk_memory: &disks.memory(),
+        disk_memory: &disks.memory_sizes(),
         count_instructions: request.count_instructions,
         instrumented: kernel.is_instrumented(),
         append: &request.append,
@@ -273,7 +273,7 @@ mod tests {
     fn files_are_kept_below_the_folder_and_nowhere_else() {
         let out = tempfile::tempdir().expect("made");
         let part = |path: &str, text: &str, is_new| {
-            keep(out.path(), path, &encode_part(text.as_bytes()), is_new)
+            keep_file(out.path(), path, &encode_part(text.as_bytes()), is_new)
         };
         part("a/b", "old and long", true).expect("kept");
         part("a/b", "new", true).expect("kept");

@@ -30,33 +30,39 @@ impl<W: Write> Archive<W> {
     }
 
     /// Adds a file at an absolute guest path, with the directories above it.
-    pub fn file(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
-        self.entry(path, ModeFileType::Regular, mode, content)
+    pub fn add_file(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
+        self.add_entry(path, ModeFileType::Regular, mode, content)
     }
 
     /// Adds a copy of a file of the host.
-    pub fn copy(&mut self, path: &str, mode: u32, from: &Path) -> Result<()> {
-        self.file(path, mode, &crate::tool::read(from)?)
+    pub fn add_copy(&mut self, path: &str, mode: u32, from: &Path) -> Result<()> {
+        self.add_file(path, mode, &crate::tool::read(from)?)
     }
 
     /// Adds a symbolic link.
-    pub fn link(&mut self, path: &str, target: &str) -> Result<()> {
-        self.entry(path, ModeFileType::Symlink, 0o777, target.as_bytes())
+    pub fn add_link(&mut self, path: &str, target: &str) -> Result<()> {
+        self.add_entry(path, ModeFileType::Symlink, 0o777, target.as_bytes())
     }
 
     /// Adds a directory and those above it, once.
-    pub fn directory(&mut self, path: &str) -> Result<()> {
+    pub fn add_directory(&mut self, path: &str) -> Result<()> {
         let path = path.trim_matches('/');
         if path.is_empty() || !self.directories.insert(path.to_owned()) {
             return Ok(());
         }
-        self.entry(path, ModeFileType::Directory, 0o755, &[])
+        self.add_entry(path, ModeFileType::Directory, 0o755, &[])
     }
 
-    fn entry(&mut self, path: &str, kind: ModeFileType, mode: u32, content: &[u8]) -> Result<()> {
+    fn add_entry(
+        &mut self,
+        path: &str,
+        kind: ModeFileType,
+        mode: u32,
+        content: &[u8],
+    ) -> Result<()> {
         let path = path.trim_matches('/');
         if let Some((above, _)) = path.rsplit_once('/') {
-            self.directory(above)?;
+            self.add_directory(above)?;
         }
         let size = u32::try_from(content.len())
             .ok()
@@ -105,9 +111,9 @@ mod tests {
     #[test]
     fn directories_come_before_what_is_in_them_and_once() {
         let mut archive = Archive::new(Vec::new());
-        archive.file("/usr/bin/a", 0o755, b"A").unwrap();
-        archive.file("/usr/bin/b", 0o644, b"").unwrap();
-        archive.link("/init", "usr/bin/a").unwrap();
+        archive.add_file("/usr/bin/a", 0o755, b"A").unwrap();
+        archive.add_file("/usr/bin/b", 0o644, b"").unwrap();
+        archive.add_link("/init", "usr/bin/a").unwrap();
         let bytes = archive.finish().unwrap();
         let mut rest = &bytes[..];
         let mut names = Vec::new();

@@ -46,13 +46,13 @@ impl FromStr for KernelSpec {
 
     fn from_str(text: &str) -> Result<KernelSpec> {
         if let Some(rest) = text.strip_prefix("debian:") {
-            if let Some((_, _, arch)) = debian::parts(rest) {
+            if let Some((_, _, arch)) = debian::release_parts(rest) {
                 return Ok(KernelSpec::Exact {
                     release: rest.to_owned(),
                     arch,
                 });
             }
-            let named = |arch: &Arch| rest.strip_suffix(arch.debian())?.strip_suffix(':');
+            let named = |arch: &Arch| rest.strip_suffix(arch.debian_name())?.strip_suffix(':');
             let all = [Arch::HERE].into_iter().chain(Arch::OTHERS);
             let (rest, arch) = all
                 .filter_map(|arch| Some((named(&arch)?, arch)))
@@ -65,9 +65,9 @@ impl FromStr for KernelSpec {
                 "kernel `{text}`: `{series}` is not a kernel series like 6.12 or 6.1"
             );
             ensure!(
-                debian::suffix(flavour, arch).is_some(),
+                debian::flavour_suffix(flavour, arch).is_some(),
                 "kernel `{text}`: unknown flavour `{flavour}`, known: {}",
-                debian::flavours(arch)
+                debian::flavour_names(arch)
             );
             return Ok(KernelSpec::Debian {
                 series: series.to_owned(),
@@ -75,7 +75,10 @@ impl FromStr for KernelSpec {
                 arch,
             });
         }
-        if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.kernel() == text) {
+        if let Some(kind) = Kind::ALL
+            .into_iter()
+            .find(|kind| kind.kernel_name() == text)
+        {
             return Ok(KernelSpec::Debug(kind));
         }
         if Path::new(text).exists() {
@@ -124,9 +127,9 @@ impl Kernel {
                 series,
                 flavour,
                 arch,
-            } => debian::kernel(cache, series, flavour, *arch),
-            KernelSpec::Exact { release, arch } => debian::exact(cache, release, *arch),
-            KernelSpec::Debug(kind) => debug_kernel::built(cache, *kind),
+            } => debian::fetch_newest(cache, series, flavour, *arch),
+            KernelSpec::Exact { release, arch } => debian::fetch_exact(cache, release, *arch),
+            KernelSpec::Debug(kind) => debug_kernel::built_kernel(cache, *kind),
             KernelSpec::Path(path) => at_path(path),
         }
     }

@@ -94,13 +94,13 @@ impl KernelModules {
     }
 
     /// Is this a module here (and not built in, or missing)?
-    pub fn has(&self, name: &str) -> bool {
+    pub fn has_module(&self, name: &str) -> bool {
         self.files.contains_key(name)
     }
 
     /// The path of a cpio archive with the wanted modules and `more`, made first if necessary: most
     /// are compressed, and each guest wants them.
-    pub fn archive(&self, cache: &Cache, more: &[String]) -> Result<PathBuf> {
+    pub fn make_archive(&self, cache: &Cache, more: &[String]) -> Result<PathBuf> {
         let more: BTreeSet<&String> = more.iter().collect();
         let mut hasher = DefaultHasher::new();
         (WANTED, "softdep", &more, &self.release).hash(&mut hasher);
@@ -110,7 +110,7 @@ impl KernelModules {
             (path, metadata.len(), metadata.modified()?).hash(&mut hasher);
         }
         let directory =
-            cache.directory(&format!("drivers-{:08x}", hasher.finish() as u32), |into| {
+            cache.make_directory(&format!("drivers-{:08x}", hasher.finish() as u32), |into| {
                 let path = into.join("drivers.cpio");
                 let out = File::create(&path).with_context(|| format!("{}", path.display()))?;
                 let mut archive = Archive::new(BufWriter::new(out));
@@ -129,7 +129,7 @@ impl KernelModules {
         let mut infos = BTreeMap::new();
         let mut wanted: BTreeSet<String> = WANTED
             .iter()
-            .filter(|name| self.has(name))
+            .filter(|name| self.has_module(name))
             .map(|name| (*name).to_owned())
             .collect();
         for name in more.iter().map(|name| name.replace('-', "_")) {
@@ -146,18 +146,18 @@ impl KernelModules {
                 .get(&name)
                 .with_context(|| format!("the kernel {} has no module {name}", self.release))?;
             let bytes = unpacked_module(path)?;
-            let mut info = Info::of(&bytes).with_context(|| format!("{}", path.display()))?;
+            let mut info = Info::parse(&bytes).with_context(|| format!("{}", path.display()))?;
             // xts asks the crypto API for ecb as it is used, which `depends` does not say.
-            let before = info.before.drain(..).filter(|name| self.has(name));
+            let before = info.before.drain(..).filter(|name| self.has_module(name));
             info.depends.extend(before);
-            archive.file(&format!("{directory}/{name}.ko"), 0o644, &bytes)?;
+            archive.add_file(&format!("{directory}/{name}.ko"), 0o644, &bytes)?;
             wanted.extend(info.depends.iter().cloned());
             infos.insert(name, info);
         }
         let (mut dep, mut alias) = (String::new(), String::new());
         for (name, info) in &infos {
             // modprobe wants all dependencies, the nearest first; it loads them from the end.
-            let names: Vec<_> = closure(name, &infos)
+            let names: Vec<_> = dependency_closure(name, &infos)
                 .iter()
                 .map(|name| format!("{name}.ko"))
                 .collect();
@@ -166,13 +166,13 @@ impl KernelModules {
                 alias += &format!("alias {other} {name}\n");
             }
         }
-        archive.file(&format!("{directory}/modules.dep"), 0o644, dep.as_bytes())?;
-        archive.file(
+        archive.add_file(&format!("{directory}/modules.dep"), 0o644, dep.as_bytes())?;
+        archive.add_file(
             &format!("{directory}/modules.alias"),
             0o644,
             alias.as_bytes(),
         )?;
-        archive.file(&format!("{directory}/modules.symbols"), 0o644, b"")
+        archive.add_file(&format!("{directory}/modules.symbols"), 0o644, b"")
     }
 }
 
@@ -186,7 +186,7 @@ struct Info {
 }
 
 impl Info {
-    fn of(module: &[u8]) -> Result<Info> {
+    fn parse(module: &[u8]) -> Result<Info> {
         let file = object::File::parse(module).context("not a kernel module")?;
         let section = file
             .section_by_name(".modinfo")
@@ -220,8 +220,8 @@ impl Info {
 }
 
 /// Everything `name` depends on, such that each comes before what it depends on itself.
-fn closure(name: &str, infos: &BTreeMap<String, Info>) -> Vec<String> {
-    fn visit(
+fn dependency_closure(name: &str, infos: &BTreeMap<String, Info>) -> Vec<String> {
+    fn visit_dependencies(
         name: &str,
         infos: &BTreeMap<String, Info>,
         seen: &mut BTreeSet<String>,
@@ -233,13 +233,13 @@ fn closure(name: &str, infos: &BTreeMap<String, Info>) -> Vec<String> {
             .unwrap_or_default()
         {
             if seen.insert(other.clone()) {
-                visit(other, infos, seen, order);
+                visit_dependencies(other, infos, seen, order);
                 order.push(other.clone());
             }
         }
     }
     let mut order = Vec::new();
-    visit(name, infos, &mut BTreeSet::new(), &mut order);
+    visit_dependencies(name, infos, &mut BTreeSet::new(), &mut order);
     order.reverse();
     order
 }
@@ -271,6 +271,6 @@ mod tests {
             ("c".to_owned(), info(&["d"])),
             ("d".to_owned(), info(&[])),
         ]);
-        assert_eq!(closure("a", &infos), ["b", "c", "d"]);
+        assert_eq!(dependency_closure("a", &infos), ["b", "c", "d"]);
     }
 }

@@ -16,7 +16,7 @@ use crate::apt::Apt;
 use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::kernel::{Kernel, at_path};
-use crate::tool::{missing, succeed};
+use crate::tool::{missing_program, run_to_success};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,12 +32,12 @@ pub(crate) struct SourceTree {
 }
 
 /// The directory of the kernel of this name, with its tree.
-pub(crate) fn root(cache: &Cache, name: &str) -> PathBuf {
-    cache.path(&format!("kernels/{name}"))
+pub(crate) fn tree_root(cache: &Cache, name: &str) -> PathBuf {
+    cache.path_below(&format!("kernels/{name}"))
 }
 
 /// The kernel that was built last of the tree at this root.
-pub(crate) fn installed(root: &Path) -> Result<Kernel> {
+pub(crate) fn installed_kernel(root: &Path) -> Result<Kernel> {
     Ok(Kernel {
         headers: Some(root.join(PACKAGE)),
         ..at_path(root)?
@@ -46,12 +46,12 @@ pub(crate) fn installed(root: &Path) -> Result<Kernel> {
 
 impl SourceTree {
     /// The tree of this name, fetched and unpacked if it is not there yet.
-    pub fn unpack(cache: &Cache, name: &str) -> Result<SourceTree> {
-        let root = root(cache, name);
+    pub fn unpack_tree(cache: &Cache, name: &str) -> Result<SourceTree> {
+        let root = tree_root(cache, name);
         fs::create_dir_all(&root).with_context(|| format!("making {}", root.display()))?;
-        let source = cache.directory(&format!("kernels/{name}/{PACKAGE}"), |into| {
-            let tar = tarball(cache)?;
-            succeed(
+        let source = cache.make_directory(&format!("kernels/{name}/{PACKAGE}"), |into| {
+            let tar = fetch_tarball(cache)?;
+            run_to_success(
                 Command::new("tar")
                     .args(["--strip-components=1", "-C"])
                     .arg(into)
@@ -70,7 +70,7 @@ impl SourceTree {
         if fs::read_to_string(&asked).unwrap_or_default() == fragment {
             return Ok(());
         }
-        configure(&self.source, base, fragment)?;
+        write_config(&self.source, base, fragment)?;
         fs::write(&asked, fragment).with_context(|| format!("{}", asked.display()))
     }
 
@@ -79,7 +79,7 @@ impl SourceTree {
     pub fn build(&self) -> Result<Kernel> {
         let Self { root, source } = self;
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        make(source, &[&format!("-j{jobs}"), "bzImage", "modules"])?;
+        run_make(source, &[&format!("-j{jobs}"), "bzImage", "modules"])?;
         let release = fs::read_to_string(source.join("include/config/kernel.release"))
             .context("the release of the kernel just built")?;
         let release = release.trim();
@@ -102,30 +102,30 @@ impl SourceTree {
         let image = root.join(format!("boot/vmlinuz-{release}"));
         fs::copy(source.join("arch/x86/boot/bzImage"), &image)
             .with_context(|| format!("{}", image.display()))?;
-        installed(root)
+        installed_kernel(root)
     }
 }
 
 /// The source package's tar file, fetched once for all trees.
-fn tarball(cache: &Cache) -> Result<PathBuf> {
+fn fetch_tarball(cache: &Cache) -> Result<PathBuf> {
     // Others may use the cache during the build, but not while the package lists change.
     let lock = cache.lock()?;
-    let package = cache.directory(&format!("kernels/{PACKAGE}"), |into| {
-        Apt::open(cache, Arch::HERE)?.unpack([PACKAGE], into)
+    let package = cache.make_directory(&format!("kernels/{PACKAGE}"), |into| {
+        Apt::open(cache, Arch::HERE)?.unpack_packages([PACKAGE], into)
     })?;
     drop(lock);
     Ok(package.join(format!("usr/src/{PACKAGE}.tar.xz")))
 }
 
 /// Later lines of a configuration override earlier ones; what the kernel still changes is an error.
-fn configure(source: &Path, base: &[&str], fragment: &str) -> Result<()> {
-    make(source, &[&["-s"], base].concat())?;
+fn write_config(source: &Path, base: &[&str], fragment: &str) -> Result<()> {
+    run_make(source, &[&["-s"], base].concat())?;
     let path = source.join(".config");
     let base = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
     fs::write(&path, base + fragment).with_context(|| format!("{}", path.display()))?;
-    make(source, &["-s", "olddefconfig"])?;
+    run_make(source, &["-s", "olddefconfig"])?;
     let config = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
-    let lost = lost(fragment, &config);
+    let lost = lost_options(fragment, &config);
     ensure!(
         lost.is_empty(),
         "the kernel's source does not take these lines of its fragment in crates/lab/data: {}",
@@ -136,7 +136,7 @@ fn configure(source: &Path, base: &[&str], fragment: &str) -> Result<()> {
 
 /// Lines that were asked for and are not there. An option that does not exist is as good as one not
 /// set.
-fn lost<'a>(asked: &'a str, config: &str) -> Vec<&'a str> {
+fn lost_options<'a>(asked: &'a str, config: &str) -> Vec<&'a str> {
     let unset = |line: &str| {
         let name = line.strip_prefix("# ")?.strip_suffix(" is not set")?;
         Some(
@@ -153,7 +153,7 @@ fn lost<'a>(asked: &'a str, config: &str) -> Vec<&'a str> {
         .collect()
 }
 
-fn make(source: &Path, arguments: &[&str]) -> Result<()> {
+fn run_make(source: &Path, arguments: &[&str]) -> Result<()> {
     let status = Command::new("make")
         .arg("-C")
         .arg(source)
@@ -161,7 +161,7 @@ fn make(source: &Path, arguments: &[&str]) -> Result<()> {
         .env_remove("MAKEFLAGS")
         .env_remove("MFLAGS")
         .status()
-        .map_err(|error| missing("make", error))?;
+        .map_err(|error| missing_program("make", error))?;
     if !status.success() {
         bail!(
             "make {} in {}: {status}; its messages are above",
@@ -184,7 +184,7 @@ pub(crate) fn asked_twice(fragment: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::lost;
+    use super::lost_options;
 
     #[test]
     fn what_the_kernel_does_not_take_is_named() {
@@ -192,9 +192,9 @@ mod tests {
             "# A comment.\nCONFIG_A=y\n# CONFIG_B is not set\n# CONFIG_C is not set\nCONFIG_D=17\n";
         let config = "CONFIG_A=y\nCONFIG_B=m\nCONFIG_D=16\n";
         assert_eq!(
-            lost(asked, config),
+            lost_options(asked, config),
             ["# CONFIG_B is not set", "CONFIG_D=17"]
         );
-        assert!(lost(asked, "CONFIG_A=y\nCONFIG_D=17\n").is_empty());
+        assert!(lost_options(asked, "CONFIG_A=y\nCONFIG_D=17\n").is_empty());
     }
 }

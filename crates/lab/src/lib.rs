@@ -37,9 +37,9 @@ mod verdict;
 mod watchdog;
 
 pub use cache::Cache;
-pub use exec::{Said, ScriptDisk, ScriptRequest, ScriptResult, exec};
+pub use exec::{Said, ScriptDisk, ScriptRequest, ScriptResult, run_script};
 pub use qemu::FailedBoot;
-pub use run::{Lab, refusals};
+pub use run::{Lab, list_refusals};
 pub use scenario::executor::Outcome;
 pub use scenario::model::Arm;
 

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// The directory of all shared libraries in the guest: the first place Debian's dynamic linker
 /// looks.
-pub fn directory(arch: Arch) -> String {
-    format!("usr/lib/{}", arch.triplet())
+pub fn library_directory(arch: Arch) -> String {
+    format!("usr/lib/{}", arch.gnu_triplet())
 }
 
 /// Adds the libraries `wanted` and all they need in turn, from the packages unpacked at `root`.
@@ -29,7 +29,7 @@ pub fn add<W: Write>(
     mut wanted: BTreeSet<String>,
 ) -> Result<()> {
     let files = index(root)?;
-    let directory = directory(arch);
+    let directory = library_directory(arch);
     let mut done = BTreeSet::new();
     while let Some(name) = wanted.pop_first() {
         if !done.insert(name.clone()) {
@@ -39,8 +39,10 @@ pub fn add<W: Write>(
             format!("the shared library {name} is in none of the downloaded packages")
         })?;
         let bytes = read(path)?;
-        wanted.extend(needed(&bytes).with_context(|| format!("{name}: reading its ELF headers"))?);
-        archive.file(&format!("{directory}/{name}"), 0o755, &bytes)?;
+        wanted.extend(
+            needed_libraries(&bytes).with_context(|| format!("{name}: reading its ELF headers"))?,
+        );
+        archive.add_file(&format!("{directory}/{name}"), 0o755, &bytes)?;
     }
     Ok(())
 }
@@ -50,7 +52,9 @@ fn index(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![root.to_path_buf()];
     while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).with_context(|| format!("{}", directory.display()))? {
+        for entry in
+            fs::read_dir(&library_directory).with_context(|| format!("{}", directory.display()))?
+        {
             let entry = entry.with_context(|| format!("{}", directory.display()))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if entry.file_type()?.is_dir() {
@@ -65,7 +69,7 @@ fn index(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
 }
 
 /// The `DT_NEEDED` names of an ELF file.
-pub fn needed(bytes: &[u8]) -> Result<Vec<String>> {
+pub fn needed_libraries(bytes: &[u8]) -> Result<Vec<String>> {
     let file = ElfFile64::<Endianness>::parse(bytes)?;
     let endian = file.endian();
     let sections = file.elf_header().sections(endian, bytes)?;

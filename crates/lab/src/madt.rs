@@ -26,45 +26,45 @@ pub fn kernel_options(cpus: u32) -> String {
 }
 
 /// The table, without ACPI's common header, which QEMU adds.
-pub fn table(possible_cpus: u32) -> Vec<u8> {
+pub fn build_table(possible_cpus: u32) -> Vec<u8> {
     let mut table = Vec::new();
-    table.extend(LOCAL_APIC.to_le_bytes());
+    build_table.extend(LOCAL_APIC.to_le_bytes());
     // There are two 8259s as well.
-    table.extend(1u32.to_le_bytes());
+    build_table.extend(1u32.to_le_bytes());
     for id in 0..possible_cpus {
         match u8::try_from(id) {
             Ok(id) if u32::from(id) < MOST_LOCAL_APICS => {
-                table.extend([0, 8, id, id, 1, 0, 0, 0]);
+                build_table.extend([0, 8, id, id, 1, 0, 0, 0]);
             }
             // x2APIC: number, enabled, ACPI's number.
             _ => {
-                table.extend([9, 16, 0, 0]);
+                build_table.extend([9, 16, 0, 0]);
                 for word in [id, 1, id] {
-                    table.extend(word.to_le_bytes());
+                    build_table.extend(word.to_le_bytes());
                 }
             }
         }
     }
-    table.extend([1, 12, 0, 0]);
-    table.extend(IO_APIC.to_le_bytes());
-    table.extend(0u32.to_le_bytes());
+    build_table.extend([1, 12, 0, 0]);
+    build_table.extend(IO_APIC.to_le_bytes());
+    build_table.extend(0u32.to_le_bytes());
     // The timer's interrupt is the second pin.
-    table.extend([2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
+    build_table.extend([2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
     for irq in PCI_INTERRUPTS {
-        table.extend([2, 10, 0, irq, irq, 0, 0, 0, LEVEL_HIGH, 0]);
+        build_table.extend([2, 10, 0, irq, irq, 0, 0, 0, LEVEL_HIGH, 0]);
     }
     // NMI at the second pin of each local APIC.
-    table.extend([4, 6, 0xff, 0, 0, 1]);
-    table
+    build_table.extend([4, 6, 0xff, 0, 0, 1]);
+    build_table
 }
 
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::build_table;
 
     /// Kinds of entries by walking along their lengths.
     fn kinds(table: &[u8]) -> Vec<u8> {
-        let mut rest = &table[8..];
+        let mut rest = &build_table[8..];
         let mut kinds = Vec::new();
         while let [kind, length, ..] = rest {
             kinds.push(*kind);
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn each_possible_cpu_has_an_entry() {
         for possible in [1, 8, 255, 256, 300] {
-            let kinds = kinds(&table(possible));
+            let kinds = kinds(&build_table(possible));
             let cpus = kinds.iter().filter(|kind| matches!(kind, 0 | 9)).count();
             assert_eq!(cpus, possible as usize);
             assert_eq!(kinds[cpus..], [1, 2, 2, 2, 2, 2, 4]);

@@ -8,7 +8,7 @@
 use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::kernel::Kernel;
-use crate::tool::{on_path, read, succeed};
+use crate::tool::{on_path, read, run_to_success};
 use crate::toolchain;
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -69,11 +69,11 @@ fn build(
             kernel.release
         )
     })?;
-    let sources = sources(tree, folders)?;
+    let sources = source_files(tree, folders)?;
     let mut hasher = DefaultHasher::new();
     let compiler = match kernel.tools {
         Some(_) => None,
-        None => compiler(headers),
+        None => find_compiler(headers),
     };
     (&kernel.release, headers, variables, compiler).hash(&mut hasher);
     for source in &sources {
@@ -86,7 +86,7 @@ fn build(
         (source, content).hash(&mut hasher);
     }
     let below = format!("modules/{}-{:016x}", kernel.release, hasher.finish());
-    cache.directory(&below, |into| {
+    cache.make_directory(&below, |into| {
         for source in &sources {
             let to = into.join("source").join(source);
             fs::create_dir_all(to.parent().unwrap_or(into))?;
@@ -100,9 +100,9 @@ fn build(
         let kbuild = into.join("source").join(folders[0]);
         let mut make = Command::new("make");
         if let Some(tools) = &kernel.tools {
-            tools.prepare(&mut make)?;
+            tools.prepare_command(&mut make)?;
         }
-        succeed(
+        run_to_success(
             make.arg("-s")
                 .arg("-C")
                 .arg(headers)
@@ -115,9 +115,9 @@ fn build(
                 .args(compiler)
                 .arg("modules")
                 // By these the headers of older kernels tell a cross compiler; newer ones name it.
-                .env("DEB_BUILD_ARCH", Arch::HERE.debian())
-                .env("DEB_HOST_ARCH", kernel.arch.debian())
-                .env("DEB_HOST_GNU_TYPE", kernel.arch.triplet())
+                .env("DEB_BUILD_ARCH", Arch::HERE.debian_name())
+                .env("DEB_HOST_ARCH", kernel.arch.debian_name())
+                .env("DEB_HOST_GNU_TYPE", kernel.arch.gnu_triplet())
                 // Set when weir itself runs under make.
                 .env_remove("MAKEFLAGS")
                 .env_remove("MFLAGS"),
@@ -133,7 +133,7 @@ fn build(
 
 /// The host's compiler, for make, if it lacks the one that Debian's headers ask for by version: a
 /// newer Debian than the kernel's has a newer one only, and builds modules as well with it.
-fn compiler(headers: &Path) -> Option<&'static str> {
+fn find_compiler(headers: &Path) -> Option<&'static str> {
     let wanted = toolchain::asked_for(headers).ok()?;
     (!on_path(&format!("x86_64-linux-gnu-{wanted}"))).then_some("CC=gcc")
 }
@@ -157,7 +157,7 @@ pub fn has_module(tree: &Path) -> bool {
 }
 
 /// All source files below the folders, relative to the tree, in a fixed order.
-fn sources(tree: &Path, folders: &[&str]) -> Result<Vec<PathBuf>> {
+fn source_files(tree: &Path, folders: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut directories: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
     while let Some(directory) = directories.pop() {

@@ -29,51 +29,57 @@ impl Monitor {
         socket.set_read_timeout(Some(PATIENCE))?;
         let answers = BufReader::new(socket.try_clone()?);
         let mut monitor = Monitor { socket, answers };
-        monitor.command("qmp_capabilities", json!({}))?;
+        monitor.send_command("qmp_capabilities", json!({}))?;
         Ok(monitor)
     }
 
     /// From now on the drive moves at most so many bytes per second; `None` is as fast as it goes.
-    pub fn throttle(&mut self, drive: &str, write: Option<u64>, read: Option<u64>) -> Result<()> {
+    pub fn throttle_drive(
+        &mut self,
+        drive: &str,
+        write: Option<u64>,
+        read: Option<u64>,
+    ) -> Result<()> {
         let arguments = json!({
             "device": drive,
             "bps": 0, "bps_wr": write.unwrap_or(0), "bps_rd": read.unwrap_or(0),
             "iops": 0, "iops_wr": 0, "iops_rd": 0,
         });
-        self.command("block_set_io_throttle", arguments).map(drop)
+        self.send_command("block_set_io_throttle", arguments)
+            .map(drop)
     }
 
     /// Stops the guest and writes its state to `file`, a path. Errors: QEMU cannot, or takes more
     /// than [`PATIENCE_WITH_STATE`].
     pub fn save(&mut self, file: &str) -> Result<()> {
-        self.command("stop", json!({}))?;
+        self.send_command("stop", json!({}))?;
         self.map_pages()?;
-        self.command("migrate", json!({ "uri": format!("file:{file}") }))?;
-        self.until("query-migrate", &["completed"])
+        self.send_command("migrate", json!({ "uri": format!("file:{file}") }))?;
+        self.ask_until("query-migrate", &["completed"])
     }
 
     /// Reads the state of a guest that was saved into this one, which was started to wait for it,
     /// and continues it.
-    pub fn restore(&mut self, file: &str) -> Result<()> {
+    pub fn restore_state(&mut self, file: &str) -> Result<()> {
         self.map_pages()?;
-        self.command("migrate-incoming", json!({ "uri": format!("file:{file}") }))?;
-        self.until("query-status", &["paused"])?;
-        self.command("cont", json!({})).map(drop)
+        self.send_command("migrate-incoming", json!({ "uri": format!("file:{file}") }))?;
+        self.ask_until("query-status", &["paused"])?;
+        self.send_command("cont", json!({})).map(drop)
     }
 
     /// Each page of memory has its place in the file: none is written twice, nor if it is zero.
     fn map_pages(&mut self) -> Result<()> {
         let capability = json!({ "capability": "mapped-ram", "state": true });
         let arguments = json!({ "capabilities": [capability] });
-        self.command("migrate-set-capabilities", arguments)
+        self.send_command("migrate-set-capabilities", arguments)
             .map(drop)
     }
 
     /// Asks until the answer's status is one of `last`. Errors: it is `failed`.
-    fn until(&mut self, question: &str, last: &[&str]) -> Result<()> {
+    fn ask_until(&mut self, question: &str, last: &[&str]) -> Result<()> {
         let begun = Instant::now();
         loop {
-            let answer = self.command(question, json!({}))?;
+            let answer = self.send_command(question, json!({}))?;
             let status = answer["status"].as_str().unwrap_or_default();
             if status == "failed" {
                 let why = answer["error-desc"]
@@ -94,7 +100,7 @@ impl Monitor {
         }
     }
 
-    fn command(&mut self, name: &str, arguments: Value) -> Result<Value> {
+    fn send_command(&mut self, name: &str, arguments: Value) -> Result<Value> {
         let doing = || format!("QEMU's monitor: {name}");
         let command = json!({ "execute": name, "arguments": arguments });
         writeln!(self.socket, "{command}").with_context(doing)?;

@@ -28,7 +28,7 @@ const MOST_TIERS: usize = 16;
 const BANDWIDTH_BITS: u32 = 16;
 
 /// The amount of memory, `dimm` saying that the last tier is one.
-pub fn memory(all: u64, tiers: &[Tier], dimm: bool) -> String {
+pub fn memory_argument(all: u64, tiers: &[Tier], dimm: bool) -> String {
     match tiers.last().filter(|_| dimm) {
         None => format!("{all}B"),
         Some(last) => format!(
@@ -42,7 +42,7 @@ pub fn memory(all: u64, tiers: &[Tier], dimm: bool) -> String {
 ///
 /// # Errors
 /// What HMAT cannot say, or QEMU will not.
-pub fn arguments(tiers: &[Tier], cpus: u32, dimm: bool) -> Result<Vec<String>> {
+pub fn numa_arguments(tiers: &[Tier], cpus: u32, dimm: bool) -> Result<Vec<String>> {
     ensure!(
         !dimm || tiers.len() > 1,
         "the last tier of two or more can be a DIMM"
@@ -50,9 +50,9 @@ pub fn arguments(tiers: &[Tier], cpus: u32, dimm: bool) -> Result<Vec<String>> {
     if tiers.is_empty() {
         return Ok(Vec::new());
     }
-    check(tiers)?;
+    check_tiers(tiers)?;
     let mut arguments = Vec::new();
-    let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
+    let mut add = |option: &str, value: String| numa_arguments.extend([option.to_owned(), value]);
     for (node, tier) in tiers.iter().enumerate() {
         let size = tier.size_bytes;
         add(
@@ -94,10 +94,10 @@ pub fn arguments(tiers: &[Tier], cpus: u32, dimm: bool) -> Result<Vec<String>> {
             format!("{of},data-type=access-bandwidth,bandwidth={bandwidth}"),
         );
     }
-    Ok(arguments)
+    Ok(numa_arguments)
 }
 
-fn check(tiers: &[Tier]) -> Result<()> {
+fn check_tiers(tiers: &[Tier]) -> Result<()> {
     ensure!(
         tiers.len() <= MOST_TIERS,
         "{} tiers: a guest has {MOST_TIERS} at most",
@@ -144,7 +144,7 @@ mod tests {
             tier(384 << 20, 250, 50 << 30),
             tier(256 << 20, 900, 8 << 30),
         ];
-        let text = arguments(&tiers, 2, false).unwrap().join(" ");
+        let text = numa_arguments(&tiers, 2, false).unwrap().join(" ");
         for part in [
             "memory-backend-ram,id=tier1,size=402653184B",
             "node,nodeid=0,cpus=0-1,memdev=tier0,initiator=0",
@@ -156,13 +156,13 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
-        assert!(arguments(&[], 2, false).unwrap().is_empty());
+        assert!(numa_arguments(&[], 2, false).unwrap().is_empty());
     }
 
     #[test]
     fn the_last_may_be_a_dimm() {
         let tiers = [tier(1 << 30, 80, 200 << 30), tier(384 << 20, 250, 50 << 30)];
-        let text = arguments(&tiers, 2, true).unwrap().join(" ");
+        let text = numa_arguments(&tiers, 2, true).unwrap().join(" ");
         for part in [
             "memdev=tier0,initiator=0",
             "pc-dimm,memdev=tier1,node=1",
@@ -172,10 +172,10 @@ mod tests {
         }
         let all = (1 << 30) + (384 << 20);
         assert_eq!(
-            memory(all, &tiers, true),
+            memory_argument(all, &tiers, true),
             "size=1073741824B,slots=1,maxmem=1476395008B"
         );
-        assert_eq!(memory(all, &tiers, false), "1476395008B");
+        assert_eq!(memory_argument(all, &tiers, false), "1476395008B");
     }
 
     #[test]
@@ -188,12 +188,12 @@ mod tests {
             (tier(1 << 30, 250, 1000), "whole number of MiB"),
             (tier(1 << 30, 250, 3 << 20), "rounder numbers"),
         ] {
-            let error = arguments(&[fast.clone(), slow], 1, false)
+            let error = numa_arguments(&[fast.clone(), slow], 1, false)
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(why), "{error}");
         }
-        assert!(arguments(&vec![fast.clone(); 17], 1, false).is_err());
-        assert!(arguments(&[fast], 1, true).is_err());
+        assert!(numa_arguments(&vec![fast.clone(); 17], 1, false).is_err());
+        assert!(numa_arguments(&[fast], 1, true).is_err());
     }
 }

@@ -34,12 +34,16 @@ const TO_BE_READ: &[&str] = &[
 ];
 
 /// The path of a cpio archive with these packages, made first if necessary.
-pub fn archive(cache: &Cache, arch: Arch, packages: &[String]) -> Result<PathBuf> {
+pub fn make_archive(cache: &Cache, arch: Arch, packages: &[String]) -> Result<PathBuf> {
     let packages: BTreeSet<&str> = packages.iter().map(String::as_str).collect();
     let mut hasher = DefaultHasher::new();
     (&packages, TO_BE_READ).hash(&mut hasher);
-    let directory = cache.directory(
-        &format!("packages-{:08x}{}", hasher.finish() as u32, arch.suffix()),
+    let directory = cache.make_directory(
+        &format!(
+            "packages-{:08x}{}",
+            hasher.finish() as u32,
+            arch.cache_suffix()
+        ),
         |into| {
             let names: Vec<&str> = packages.iter().copied().collect();
             let list = names.join(" ");
@@ -48,8 +52,8 @@ pub fn archive(cache: &Cache, arch: Arch, packages: &[String]) -> Result<PathBuf
                 .with_libraries(&names)
                 .with_context(|| format!("finding the packages {list}"))?;
             let (named, libraries) = (into.join("named"), into.join("libraries"));
-            apt.unpack(names, &named).context(list.clone())?;
-            apt.unpack(all.iter().map(String::as_str), &libraries)
+            apt.unpack_packages(names, &named).context(list.clone())?;
+            apt.unpack_packages(all.iter().map(String::as_str), &libraries)
                 .with_context(|| format!("the libraries of {list}"))?;
             write_archive(arch, &named, &libraries, &into.join("packages.cpio"))?;
             for root in [named, libraries] {
@@ -66,9 +70,9 @@ fn write_archive(arch: Arch, named: &Path, libraries: &Path, to: &Path) -> Resul
     let out = File::create(to).with_context(|| format!("{}", to.display()))?;
     let mut archive = Archive::new(BufWriter::new(out));
     let mut wanted = BTreeSet::new();
-    add_tree(&mut archive, named, "", &mut wanted)?;
-    libraries::add(&mut archive, arch, libraries, wanted)?;
-    archive.finish()?.flush()?;
+    add_tree(&mut make_archive, named, "", &mut wanted)?;
+    libraries::add(&mut make_archive, arch, libraries, wanted)?;
+    make_archive.finish()?.flush()?;
     Ok(())
 }
 
@@ -98,18 +102,18 @@ fn add_tree<W: Write>(
         let metadata = fs::symlink_metadata(&path).with_context(|| shown.clone())?;
         let inside = guest_path(&below);
         if metadata.is_dir() {
-            archive.directory(&inside)?;
-            add_tree(archive, root, &below, wanted)?;
+            make_archive.add_directory(&inside)?;
+            add_tree(make_archive, root, &below, wanted)?;
         } else if metadata.is_symlink() {
             let target = fs::read_link(&path).with_context(|| shown)?;
-            archive.link(&inside, &target.to_string_lossy())?;
+            make_archive.add_link(&inside, &target.to_string_lossy())?;
         } else {
             let bytes = read(&path)?;
             if bytes.starts_with(b"\x7fELF\x02") {
-                let needed = libraries::needed(&bytes);
+                let needed = libraries::needed_libraries(&bytes);
                 wanted.extend(needed.with_context(|| format!("{shown}: its ELF headers"))?);
             }
-            archive.file(&inside, metadata.permissions().mode() & 0o7777, &bytes)?;
+            make_archive.add_file(&inside, metadata.permissions().mode() & 0o7777, &bytes)?;
         }
     }
     Ok(())
@@ -154,8 +158,8 @@ mod tests {
         write("usr/share/nfs/conf");
         std::os::unix::fs::symlink("mount.nfs", root.path().join("sbin/mount.nfs4")).unwrap();
         let mut archive = Archive::new(Vec::new());
-        add_tree(&mut archive, root.path(), "", &mut BTreeSet::new()).unwrap();
-        let names = names(&archive.finish().unwrap());
+        add_tree(&mut make_archive, root.path(), "", &mut BTreeSet::new()).unwrap();
+        let names = names(&make_archive.finish().unwrap());
         for name in [
             "usr/sbin/mount.nfs",
             "usr/sbin/mount.nfs4",

@@ -28,11 +28,11 @@ pub struct Base {
 impl Base {
     /// Of guests of `kernel` whose process 1 is `init`, or weir's command for the kernel's
     /// architecture. What is not in the cache is made first.
-    pub fn of(cache: &Cache, kernel: &Kernel, init: Option<&Path>) -> Result<Base> {
+    pub fn for_kernel(cache: &Cache, kernel: &Kernel, init: Option<&Path>) -> Result<Base> {
         let modules = KernelModules::find(&kernel.modules, &kernel.release)?;
         let archives = vec![
-            userland::archive(cache, kernel.arch)?,
-            modules.archive(cache, &[])?,
+            userland::make_archive(cache, kernel.arch)?,
+            modules.make_archive(cache, &[])?,
         ];
         let init = match init {
             Some(path) => path.to_path_buf(),
@@ -55,34 +55,35 @@ impl Base {
 
     /// An initramfs in `place`, a file without a name: what is common, and then `work`, if that is
     /// known.
-    pub fn initramfs(&self, place: &Path, work: Option<&File>) -> Result<File> {
+    pub fn write_initramfs(&self, place: &Path, work: Option<&File>) -> Result<File> {
         let mut image = tempfile::tempfile_in(place).context("making the initramfs")?;
         for path in &self.archives {
-            append(path, &mut image)?;
+            append_to(path, &mut image)?;
         }
         let mut archive = Archive::new(BufWriter::new(image));
-        archive.copy("usr/bin/weir", 0o755, &self.init)?;
+        archive.add_copy("usr/bin/weir", 0o755, &self.init)?;
         for program in [runner::memory::PROGRAM, runner::sync::PROGRAM] {
-            archive.link(&format!("usr/bin/{program}"), "weir")?;
+            archive.add_link(&format!("usr/bin/{program}"), "weir")?;
         }
-        let mut image = ended(archive)?;
-        if let Some(mut work) = work {
-            work.seek(SeekFrom::Start(0))
-                .and_then(|_| std::io::copy(&mut work, &mut image))
+        let mut image = finish_archive(archive)?;
+        if let Some(mut work) = write_work {
+            write_work
+                .seek(SeekFrom::Start(0))
+                .and_then(|_| std::io::copy(&mut write_work, &mut image))
                 .context("copying a guest's work into the initramfs")?;
         }
         Ok(image)
     }
 }
 
-fn append(path: &Path, image: &mut File) -> Result<()> {
+fn append_to(path: &Path, image: &mut File) -> Result<()> {
     let mut source = File::open(path).with_context(|| format!("{}", path.display()))?;
     std::io::copy(&mut source, image)
         .map(drop)
         .with_context(|| format!("copying {}", path.display()))
 }
 
-fn ended(archive: Archive<BufWriter<File>>) -> Result<File> {
+fn finish_archive(archive: Archive<BufWriter<File>>) -> Result<File> {
     archive
         .finish()?
         .into_inner()
@@ -110,7 +111,7 @@ pub struct Contents<'a> {
 
 /// Writes a guest's work into a file without a name. The config is also kept at `config_copy`, for
 /// people.
-pub fn work(
+pub fn write_work(
     cache: &Cache,
     kernel: &Kernel,
     contents: Contents<'_>,
@@ -127,7 +128,7 @@ pub fn work(
             .filter(|filesystem| *filesystem != Filesystem::Swap)
             .map(|filesystem| runner::disks::kernel_name(filesystem).to_owned()),
     );
-    names.retain(|name| modules.has(name));
+    names.retain(|name| modules.has_module(name));
     let config = GuestConfig {
         modules: names,
         disks: contents.disks.disks.clone(),
@@ -139,30 +140,30 @@ pub fn work(
         std::fs::write(path, &config).with_context(|| format!("{}", path.display()))?;
     }
 
-    let mut image = tempfile::tempfile_in(cache.path("")).context("making a guest's work")?;
+    let mut image = tempfile::tempfile_in(cache.path_below("")).context("making a guest's work")?;
     if !contents.drivers.is_empty() {
-        append(&modules.archive(cache, contents.drivers)?, &mut image)?;
+        append_to(&modules.make_archive(cache, contents.drivers)?, &mut image)?;
     }
     if !contents.packages.is_empty() {
-        append(
-            &packages::archive(cache, kernel.arch, contents.packages)?,
+        append_to(
+            &packages::make_archive(cache, kernel.arch, contents.packages)?,
             &mut image,
         )?;
     }
     let mut archive = Archive::new(BufWriter::new(image));
-    archive.file(CONFIG_PATH, 0o644, &config)?;
+    archive.add_file(CONFIG_PATH, 0o644, &config)?;
     if let Some(script) = &contents.script {
-        archive.file(SCRIPT_PATH, 0o755, script)?;
+        archive.add_file(SCRIPT_PATH, 0o755, script)?;
     }
     if let Some(module) = &contents.module {
-        archive.copy(MODULE_PATH, 0o644, module)?;
+        archive.add_copy(MODULE_PATH, 0o644, module)?;
     }
     for (module, place) in [
         (&contents.disks.module, DISK_MODULE_PATH),
         (&contents.disks.submit_module, SUBMIT_MODULE_PATH),
     ] {
         if let Some(module) = module {
-            archive.copy(place, 0o644, module)?;
+            archive.add_copy(place, 0o644, module)?;
         }
     }
     for (from, to) in contents.files {
@@ -171,7 +172,7 @@ pub fn work(
             "{}: the path in the guest must be absolute, not `{to}`",
             from.display()
         );
-        archive.copy(to, 0o755, from)?;
+        archive.add_copy(to, 0o755, from)?;
     }
-    ended(archive)
+    finish_archive(archive)
 }

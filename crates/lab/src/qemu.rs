@@ -31,9 +31,9 @@ use crate::monitor::Monitor;
 use crate::prepare::Base;
 use crate::watchdog::Silence;
 use anyhow::{Context, Result, bail};
-use arguments::{Inherited, arguments, drive_id, madt_file, path_of};
+use arguments::{Inherited, drive_id, machine_arguments, madt_file, path_of};
 use guest::protocol::Event;
-use images::images;
+use images::open_images;
 use nix::sys::signal::Signal;
 use scenario::model::Tier;
 use std::fs::File;
@@ -90,7 +90,7 @@ pub struct Machine<'a> {
     pub image: &'a Path,
     /// What all guests of the kernel have in common.
     pub base: &'a Base,
-    /// What this one is to do, see [`crate::prepare::work`].
+    /// What this one is to do, see [`crate::prepare::write_work`].
     pub work: &'a File,
     /// Where saved guests are kept.
     pub cache: &'a Cache,
@@ -154,14 +154,14 @@ pub fn boot(machine: Machine<'_>, limit: Duration, listener: &mut dyn Listener) 
     let patience = if slow { PATIENCE_WHEN_SLOW } else { PATIENCE };
     let saves = machine.count_instructions && snapshot::has_room(machine.cache)?;
     let start = match saves {
-        true => match snapshot::of(&machine, limit, patience, listener)? {
+        true => match snapshot::booted_state(&machine, limit, patience, listener)? {
             Ok(state) => Start::restored(state, machine.work)?,
             Err(end) => return Ok(end),
         },
         false => Start::Boot(
             machine
                 .base
-                .initramfs(machine.scratch, Some(machine.work))?,
+                .write_initramfs(machine.scratch, Some(machine.work))?,
         ),
     };
     boot_within(&machine, &start, limit, patience, listener)
@@ -243,7 +243,7 @@ fn attempt(
     patience: Patience,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<(End, bool)> {
-    let images = images(machine.drives, machine.memory, machine.scratch)?;
+    let images = open_images(machine.drives, machine.memory, machine.scratch)?;
     // QEMU opens it once more: what its stderr says must not begin where the log did.
     let console = File::options()
         .append(true)
@@ -269,9 +269,9 @@ fn attempt(
         monitor: &monitor_there,
     };
 
-    let mut command = machine.emulator.command();
+    let mut command = machine.emulator.base_command();
     command
-        .args(arguments(machine, start, &inherited)?)
+        .args(machine_arguments(machine, start, &inherited)?)
         .stdin(Stdio::null())
         .stdout(console.try_clone().context("the console's file")?)
         .stderr(console.try_clone().context("the console's file")?);
@@ -302,7 +302,7 @@ fn attempt(
     });
     let mut monitor = OnNeed(monitor_here, None);
     if let Start::Restore(state, _, bytes) = start {
-        monitor.get()?.restore(&path_of(state))?;
+        monitor.get()?.restore_state(&path_of(state))?;
         writeln!(&channel_here, "{bytes}").context("telling the guest of its work")?;
     }
     let mut on_stop = |stop: Stop| match (stop, start) {
@@ -353,7 +353,7 @@ impl OnNeed {
 /// Gives the disks the speed they are to have, and tells the guest that they have it.
 fn slow_down(drives: &[Drive], monitor: &mut Monitor, mut guest: &UnixStream) -> Result<()> {
     for (index, drive) in drives.iter().enumerate() {
-        monitor.throttle(
+        monitor.throttle_drive(
             &drive_id(index),
             drive.write_bandwidth,
             drive.read_bandwidth,
@@ -382,7 +382,7 @@ fn listen(
     spoke: &mut bool,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<End> {
-    let mut silence = Silence::of(running.0.id());
+    let mut silence = Silence::of_process(running.0.id());
     let mut prepared = false;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -400,7 +400,7 @@ fn listen(
                 } else {
                     patience.boot
                 };
-                if silence.length() >= most {
+                if silence.quiet_time() >= most {
                     return Ok(End::Silent(most));
                 }
                 continue;
@@ -411,7 +411,7 @@ fn listen(
             }
         };
         *spoke = true;
-        silence.broken();
+        silence.begin_again();
         match serde_json::from_slice(&line) {
             Ok(Event::End) => return Ok(End::Complete),
             Ok(Event::Prepared) => {

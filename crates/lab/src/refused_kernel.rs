@@ -13,7 +13,7 @@
 
 use crate::cache::Cache;
 use crate::kernel::Kernel;
-use crate::kernel_source::{SourceTree, root};
+use crate::kernel_source::{SourceTree, tree_root};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs;
@@ -139,7 +139,7 @@ impl Variant {
         }
     }
 
-    fn fragment(self) -> String {
+    fn config_fragment(self) -> String {
         let switch = |on: bool, options: &[&str]| -> String {
             let line = |option: &&str| match on {
                 true => format!("{option}=y\n"),
@@ -157,7 +157,7 @@ impl Variant {
         format!("{COMMON}{guest}CONFIG_LOCALVERSION=\"-weir-{name}\"\n{btf}{ftrace}")
     }
 
-    fn edits(self) -> &'static [Edit] {
+    fn source_edits(self) -> &'static [Edit] {
         match self {
             Variant::HalfInlined => HALF_INLINED,
             Variant::MemcgInlined => MEMCG_INLINED,
@@ -172,23 +172,23 @@ impl Variant {
 /// Builds this variant in the place of the one before it. Until the next is built, modules can be
 /// built for it; make's output goes to this process's own.
 pub fn build(cache: &Cache, variant: Variant) -> Result<Kernel> {
-    let tree = SourceTree::unpack(cache, TREE)?;
-    let stock = root(cache, TREE).join("stock");
-    edit(&tree.source, &stock, variant.edits())?;
-    tree.configure(&["tinyconfig"], &variant.fragment())?;
+    let tree = SourceTree::unpack_tree(cache, TREE)?;
+    let stock = tree_root(cache, TREE).join("stock");
+    edit_sources(&tree.source, &stock, variant.source_edits())?;
+    tree.configure(&["tinyconfig"], &variant.config_fragment())?;
     tree.build()
 }
 
 /// Makes the source the stock one with these edits, whatever it was. A file that is like that
 /// already is not touched, or make would compile it.
-fn edit(source: &Path, stock: &Path, edits: &[Edit]) -> Result<()> {
+fn edit_sources(source: &Path, stock: &Path, edits: &[Edit]) -> Result<()> {
     let mut texts = BTreeMap::new();
     for file in EDITED {
         texts.insert(file, stock_text(source, stock, file)?);
     }
     for edit in edits {
         let text = texts.get_mut(edit.file).context("a file of EDITED")?;
-        *text = edit.apply(text)?;
+        *text = edit.apply_to(text)?;
     }
     for (file, text) in texts {
         let path = source.join(file);
@@ -213,7 +213,7 @@ fn stock_text(source: &Path, stock: &Path, file: &str) -> Result<String> {
 }
 
 impl Edit {
-    fn apply(&self, text: &str) -> Result<String> {
+    fn apply_to(&self, text: &str) -> Result<String> {
         let times = text.matches(self.from).count();
         ensure!(
             times == 1,
@@ -253,12 +253,12 @@ mod tests {
             fs::write(path, text).expect("written");
         }
         let text = |file: &str| fs::read_to_string(source.join(file)).expect("there");
-        edit(&source, &stock, INLINED).expect("edited");
+        edit_sources(&source, &stock, INLINED).expect("edited");
         assert!(text(LIMITS).contains("__always_inline void domain_dirty_limits"));
-        edit(&source, &stock, ANOTHER_ARGUMENT).expect("edited");
+        edit_sources(&source, &stock, ANOTHER_ARGUMENT).expect("edited");
         assert!(!text(LIMITS).contains("__always_inline"));
         assert!(text(LIMITS).contains("bool more"));
-        edit(&source, &stock, &[]).expect("taken back");
+        edit_sources(&source, &stock, &[]).expect("taken back");
         assert_eq!((text(LIMITS), text(TRACEPOINTS)), (limits, "b\n".into()));
     }
 
@@ -266,7 +266,7 @@ mod tests {
     fn an_anchor_that_is_not_there_once_is_an_error() {
         let edit = &INLINED[0];
         for text in ["none".to_owned(), DEFINITION.repeat(2)] {
-            let error = edit.apply(&text).unwrap_err().to_string();
+            let error = edit.apply_to(&text).unwrap_err().to_string();
             assert!(error.contains("not the one that was to be edited: mm/page-writeback.c has"));
         }
     }
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn every_edit_is_of_a_file_that_is_taken_back() {
         for variant in ALL {
-            let mut edits = variant.edits().iter();
+            let mut edits = variant.source_edits().iter();
             assert!(edits.all(|edit| EDITED.contains(&edit.file)));
         }
     }
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_fragment_names_no_option_twice() {
         for variant in ALL {
-            let fragment = variant.fragment();
+            let fragment = variant.config_fragment();
             assert_eq!(asked_twice(&fragment), [""; 0], "{}", variant.name());
         }
     }

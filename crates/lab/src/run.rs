@@ -11,7 +11,7 @@ use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
 use crate::module;
-use crate::prepare::{Base, Contents, work};
+use crate::prepare::{Base, Contents, write_work};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use anyhow::{Context, Result, anyhow, bail};
@@ -46,7 +46,7 @@ pub struct Lab {
 }
 
 /// The parts of `scenario` that no guest can honour.
-pub fn refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
+pub fn list_refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
     let mut refused = place::refused_keys(scenario, Place::Lab);
     let mut refuse = |key: &str, what: String| refused.push(Refusal::new(key, what));
     let cpus = scenario.host.cpus;
@@ -70,7 +70,7 @@ pub fn refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
 
 impl Executor for Lab {
     fn find_refusals(&self, scenario: &Scenario) -> Vec<Refusal> {
-        refusals(scenario, self.count_instructions)
+        list_refusals(scenario, self.count_instructions)
     }
 
     fn run(&self, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, executor::Error> {
@@ -107,13 +107,13 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
             weir = Some(module::module_for(cache, &kernel, tree, &[])?);
         }
         progress.report_preparation("the guest's programs");
-        crate::userland::archive(cache, kernel.arch)?;
-        let (packages, _) = extras(request.scenario);
+        crate::userland::make_archive(cache, kernel.arch)?;
+        let (packages, _) = needed_extras(request.scenario);
         if !packages.is_empty() {
-            crate::packages::archive(cache, kernel.arch, &packages)?;
+            crate::packages::make_archive(cache, kernel.arch, &packages)?;
         }
-        let disks = disks(place, request.scenario, &kernel)?;
-        Ok::<_, anyhow::Error>((kernel, weir, disks, joined(emulator)?))
+        let disks = prepare_disks(place, request.scenario, &kernel)?;
+        Ok::<_, anyhow::Error>((kernel, weir, disks, join_thread(emulator)?))
     })?;
     drop(lock);
 
@@ -134,7 +134,7 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
     };
     let wanted = request.arms.len() * request.scenario.host.cpus as usize;
     // What guests write to disks that they make themselves fills the host's memory.
-    let in_memory: u64 = lab.disks.memory().iter().sum();
+    let in_memory: u64 = lab.disks.memory_sizes().iter().sum();
     let each = request.scenario.host.memory_bytes + in_memory;
     let room = match in_memory {
         0 => u64::MAX,
@@ -157,28 +157,28 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
                 let threads: Vec<_> = request
                     .arms
                     .iter()
-                    .map(|arm| scope.spawn(|| lab.guest(*arm, repeat)))
+                    .map(|arm| scope.spawn(|| lab.run_guest(*arm, repeat)))
                     .collect();
-                threads.into_iter().map(joined).collect()
+                threads.into_iter().map(join_thread).collect()
             });
             runs.extend(done.into_iter().collect::<Result<Vec<_>>>()?);
         } else {
             for arm in request.arms {
-                runs.push(lab.guest(*arm, repeat)?);
+                runs.push(lab.run_guest(*arm, repeat)?);
             }
         }
     }
     Ok(runs)
 }
 
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+fn join_thread<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     thread
         .join()
         .unwrap_or_else(|_| Err(anyhow!("a thread of the lab panicked")))
 }
 
 /// Packages and kernel modules a scenario needs besides what every guest has.
-fn extras(scenario: &Scenario) -> (Vec<String>, Vec<String>) {
+fn needed_extras(scenario: &Scenario) -> (Vec<String>, Vec<String>) {
     let any = |has: fn(&Disk) -> bool| scenario.disks.iter().any(has);
     let (encrypted, submit) = (
         any(|disk| disk.encrypted),
@@ -191,7 +191,7 @@ fn extras(scenario: &Scenario) -> (Vec<String>, Vec<String>) {
     (mapper.into_iter().collect(), drivers.collect())
 }
 
-fn disks(place: &Lab, scenario: &Scenario, kernel: &Kernel) -> Result<Disks> {
+fn prepare_disks(place: &Lab, scenario: &Scenario, kernel: &Kernel) -> Result<Disks> {
     let disks = scenario.disks.iter().map(|disk| GuestDisk {
         name: disk.name.clone(),
         size: disk.size_bytes,
@@ -222,14 +222,14 @@ struct Guests<'a> {
 
 impl Guests<'_> {
     /// Boots one guest and sees it through.
-    fn guest(&self, arm: Arm, repeat: u32) -> Result<Run> {
+    fn run_guest(&self, arm: Arm, repeat: u32) -> Result<Run> {
         let scenario = self.request.scenario;
         let directory = self
             .directory
             .join(format!("{}-{}", arm.name(), repeat + 1));
         let about = About::started_now(self.request, arm, repeat, Place::Lab);
         let record = Kept::create(&directory, about)?;
-        let (packages, drivers) = extras(scenario);
+        let (packages, drivers) = needed_extras(scenario);
         let contents = Contents {
             disks: &self.disks,
             work: Work::Scenario {
@@ -244,15 +244,15 @@ impl Guests<'_> {
             files: &[],
         };
         let cache = &self.place.cache;
-        let base = Base::of(cache, &self.kernel, self.place.init.as_deref())?;
+        let base = Base::for_kernel(cache, &self.kernel, self.place.init.as_deref())?;
         let config = directory.join("guest.json");
-        let work = work(cache, &self.kernel, contents, Some(&config))?;
+        let work = write_work(cache, &self.kernel, contents, Some(&config))?;
         let log = directory.join("console.log");
         let machine = Machine {
             emulator: &self.emulator,
             image: &self.kernel.image,
             base: &base,
-            work: &work,
+            work: &write_work,
             cache,
             memory: scenario.host.memory_bytes,
             tiers: &scenario.tiers,
@@ -260,7 +260,7 @@ impl Guests<'_> {
             cpus: scenario.host.cpus,
             possible_cpus: scenario.host.cpus,
             drives: &self.disks.drives(),
-            disk_memory: &self.disks.memory(),
+            disk_memory: &self.disks.memory_sizes(),
             count_instructions: self.place.count_instructions,
             instrumented: self.kernel.is_instrumented(),
             append: "",
@@ -308,7 +308,7 @@ impl Guests<'_> {
     }
 
     /// Says what a guest does now; `phases` of its phases are over.
-    fn tell(&self, arm: Arm, repeat: u32, what: &str, phases: usize) {
+    fn report_progress(&self, arm: Arm, repeat: u32, what: &str, phases: usize) {
         let ahead: Duration = self.phases.iter().skip(phases).sum();
         let rounds = self.request.repeat - repeat - 1;
         let left = ahead + (OVERHEAD + self.phases.iter().sum::<Duration>()) * rounds;
@@ -335,7 +335,10 @@ impl qemu::Listener for Listener<'_> {
         if let Err(error) = self.record.write_event(&event) {
             self.failure.get_or_insert(error);
         }
-        let tell = |what: &str| self.lab.tell(self.arm, self.repeat, what, self.over);
+        let tell = |what: &str| {
+            self.lab
+                .report_progress(self.arm, self.repeat, what, self.over)
+        };
         match &event {
             Event::Stage { text } => tell(text),
             Event::PhaseStart { phase } => tell(phase),
@@ -346,7 +349,7 @@ impl qemu::Listener for Listener<'_> {
             }
             _ => {}
         }
-        self.witness.note(&event);
+        self.witness.record_event(&event);
     }
 
     fn failed_boot(&mut self, failed: &FailedBoot) {
@@ -366,9 +369,9 @@ mod tests {
                     [cgroup.a]\n[[job]]\nname = \"j\"\ncgroup = \"a\"\nfio = { rw = \"write\", size = \"1m\" }\n\
                     [[phase]]\nname = \"p\"\njobs = [\"j\"]\nduration = \"5s\"\n";
         let mut scenario = scenario::parse("x", "a.toml", text).expect("valid");
-        assert_eq!(refusals(&scenario, false), []);
-        assert_eq!(refusals(&scenario, true).len(), 1, "four CPUs");
+        assert_eq!(list_refusals(&scenario, false), []);
+        assert_eq!(list_refusals(&scenario, true).len(), 1, "four CPUs");
         scenario.host.cpus = 1;
-        assert_eq!(refusals(&scenario, true), []);
+        assert_eq!(list_refusals(&scenario, true), []);
     }
 }

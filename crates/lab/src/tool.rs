@@ -23,29 +23,35 @@ pub const HOST_TOOLS: &[(&str, &str)] = &[
 pub const HOST_LIBRARIES: &[&str] = &["libelf1", "libc6-dev", "debian-archive-keyring"];
 
 /// Runs to the end; an error holds what the program said.
-pub fn succeed(command: &mut Command) -> Result<()> {
+pub fn run_to_success(command: &mut Command) -> Result<()> {
     run(command).map(drop)
 }
 
 /// Runs to the end and returns what was written to stdout.
-pub fn output(command: &mut Command) -> Result<String> {
+pub fn run_for_output(command: &mut Command) -> Result<String> {
     let output = run(command)?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(String::from_utf8_lossy(&run_for_output.stdout).into_owned())
 }
 
 fn run(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| missing(&name, error))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+    let output = command
+        .output()
+        .map_err(|error| missing_program(&name, error))?;
+    if !run_for_output.status.success() {
+        let said = String::from_utf8_lossy(&run_for_output.stderr);
         let said = if said.trim().is_empty() {
-            String::from_utf8_lossy(&output.stdout)
+            String::from_utf8_lossy(&run_for_output.stdout)
         } else {
             said
         };
-        bail!("{name} failed ({}):\n{}", output.status, quoted(&said));
+        bail!(
+            "{name} failed ({}):\n{}",
+            output.status,
+            quote_errors(&said)
+        );
     }
-    Ok(output)
+    Ok(run_for_output)
 }
 
 /// Is there such a program on this machine?
@@ -55,7 +61,7 @@ pub fn on_path(program: &str) -> bool {
 }
 
 /// Why a program could not be started, and which package to install if it is not there.
-pub fn missing(program: &str, error: std::io::Error) -> anyhow::Error {
+pub fn missing_program(program: &str, error: std::io::Error) -> anyhow::Error {
     let package = HOST_TOOLS
         .iter()
         .find(|(name, _)| *name == program)
@@ -71,8 +77,8 @@ pub fn missing(program: &str, error: std::io::Error) -> anyhow::Error {
 }
 
 /// The last lines, and before them the first error: a compiler goes on after it.
-fn quoted(said: &str) -> String {
-    let last = tail(said, 15);
+fn quote_errors(said: &str) -> String {
+    let last = last_lines(said, 15);
     match said.lines().find(|line| line.contains("error: ")) {
         Some(first) if !last.contains(first) => format!("{first}\n...\n{last}"),
         _ => last,
@@ -80,7 +86,7 @@ fn quoted(said: &str) -> String {
 }
 
 /// The last `count` lines.
-pub fn tail(text: &str, count: usize) -> String {
+pub fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
@@ -96,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_missing_tool_names_its_package() {
-        let error = missing("pahole", ErrorKind::NotFound.into()).to_string();
+        let error = missing_program("pahole", ErrorKind::NotFound.into()).to_string();
         assert_eq!(
             error,
             "pahole is not on this machine: install it with `apt-get install pahole`"
@@ -106,15 +112,15 @@ mod tests {
     #[test]
     fn the_first_error_is_quoted_however_much_follows() {
         let many = "a.c:1: error: the cause\n".to_owned() + &"a.c:2: error: more\n".repeat(20);
-        let text = quoted(&many);
+        let text = quote_errors(&many);
         assert!(text.starts_with("a.c:1: error: the cause\n...\n"), "{text}");
         assert_eq!(text.lines().count(), 17);
-        assert_eq!(quoted("error: all\nof it\n"), "error: all\nof it");
+        assert_eq!(quote_errors("error: all\nof it\n"), "error: all\nof it");
     }
 
     #[test]
     fn a_failing_tool_is_quoted() {
-        let error = succeed(Command::new("sh").args(["-c", "echo the reason >&2; exit 3"]))
+        let error = run_to_success(Command::new("sh").args(["-c", "echo the reason >&2; exit 3"]))
             .unwrap_err()
             .to_string();
         assert!(

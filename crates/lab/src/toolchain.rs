@@ -11,7 +11,7 @@
 //! tools-trixie-gcc-14/usr/bin/x86_64-linux-gnu-gcc-14.elf  the program
 //! ```
 //!
-//! Nothing of them is seen outside of a build ([`Toolchain::prepare`]).
+//! Nothing of them is seen outside of a build ([`Toolchain::prepare_command`]).
 
 use crate::apt::{Apt, Release};
 use crate::arch::Arch;
@@ -47,7 +47,7 @@ pub struct Toolchain {
 
 impl Toolchain {
     /// Lets a program, and those it starts, find these tools before the host's.
-    pub fn prepare(&self, command: &mut Command) -> Result<()> {
+    pub fn prepare_command(&self, command: &mut Command) -> Result<()> {
         let host = std::env::var_os("PATH").unwrap_or_default();
         let path = std::iter::once(self.root.join("usr/bin")).chain(std::env::split_paths(&host));
         let path = std::env::join_paths(path).context("the cache's path in PATH")?;
@@ -60,10 +60,10 @@ impl Toolchain {
 /// if they are not in the cache.
 pub fn get(cache: &Cache, from: &Release, arch: Arch, headers: &Path) -> Result<Toolchain> {
     let compiler = asked_for(headers)?;
-    let name = format!("tools-{}-{compiler}{}", from.name, arch.suffix());
-    let root = cache.directory(&name, |into| {
+    let name = format!("tools-{}-{compiler}{}", from.name, arch.cache_suffix());
+    let root = cache.make_directory(&name, |into| {
         let version = compiler.trim_start_matches("gcc-");
-        let target = arch.triplet().replace('_', "-");
+        let target = arch.gnu_triplet().replace('_', "-");
         let (gcc, cpp) = (
             format!("gcc-{version}-{target}"),
             format!("cpp-{version}-{target}"),
@@ -75,7 +75,7 @@ pub fn get(cache: &Cache, from: &Release, arch: Arch, headers: &Path) -> Result<
         if !from.is_base() {
             wanted.push("libssl3t64");
         }
-        let apt = Apt::of(cache, from, Arch::HERE)?;
+        let apt = Apt::set_up(cache, from, Arch::HERE)?;
         let packages = apt
             .with_libraries(&wanted)
             .with_context(|| format!("finding the packages of {compiler}"))?;
@@ -83,15 +83,15 @@ pub fn get(cache: &Cache, from: &Release, arch: Arch, headers: &Path) -> Result<
             let name = package.split('=').next().unwrap_or_default();
             !name.ends_with("-dev") && !NOT_FOR_KERNELS.iter().any(|no| name.starts_with(no))
         });
-        apt.unpack(packages, into)
+        apt.unpack_packages(packages, into)
             .with_context(|| format!("the compiler {compiler}"))?;
         merge_usr(into)?;
-        wrap(&into.join("usr"))?;
+        wrap_programs(&into.join("usr"))?;
         // By these names a compiler for this machine looks for them.
         for name in ["as", "ld"] {
             let link = into.join("usr/bin").join(name);
             if arch == Arch::HERE && !link.exists() {
-                symlink(format!("{}-{name}", arch.triplet()), &link)
+                symlink(format!("{}-{name}", arch.gnu_triplet()), &link)
                     .with_context(|| format!("{}", link.display()))?;
             }
         }
@@ -102,11 +102,11 @@ pub fn get(cache: &Cache, from: &Release, arch: Arch, headers: &Path) -> Result<
 
 /// Moves libraries to where newer releases have them.
 fn merge_usr(root: &Path) -> Result<()> {
-    let old = root.join("lib").join(Arch::HERE.triplet());
+    let old = root.join("lib").join(Arch::HERE.gnu_triplet());
     if !old.is_dir() {
         return Ok(());
     }
-    let new = root.join("usr/lib").join(Arch::HERE.triplet());
+    let new = root.join("usr/lib").join(Arch::HERE.gnu_triplet());
     let moved = |from: &Path, to: &Path| {
         fs::create_dir_all(to)?;
         for entry in fs::read_dir(from)? {
@@ -116,10 +116,10 @@ fn merge_usr(root: &Path) -> Result<()> {
         std::io::Result::Ok(())
     };
     moved(&old, &new).with_context(|| format!("moving {}", old.display()))?;
-    let linker = root.join("usr").join(Arch::HERE.linker());
+    let linker = root.join("usr").join(Arch::HERE.linker_path());
     let there = format!(
         "../lib/{}/{}",
-        Arch::HERE.triplet(),
+        Arch::HERE.gnu_triplet(),
         Arch::HERE.linker_name()
     );
     fs::create_dir_all(linker.parent().unwrap_or(root))
@@ -139,12 +139,12 @@ pub fn asked_for(headers: &Path) -> Result<String> {
 }
 
 /// Puts a script in the place of each program below a directory.
-pub fn wrap(directory: &Path) -> Result<()> {
+pub fn wrap_programs(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).with_context(|| format!("{}", directory.display()))? {
         let entry = entry.with_context(|| format!("{}", directory.display()))?;
         let (path, kind) = (entry.path(), entry.file_type()?);
         if kind.is_dir() {
-            wrap(&path)?;
+            wrap_programs(&path)?;
         } else if kind.is_file()
             && entry.metadata()?.permissions().mode() & 0o100 != 0
             && is_program(&path)?
@@ -195,7 +195,7 @@ mod tests {
         }
         fs::write(inside.join("script"), "#!/bin/sh\n").unwrap();
         symlink("program", inside.join("link")).unwrap();
-        wrap(root.path()).unwrap();
+        wrap_programs(root.path()).unwrap();
         let read = |name: &str| fs::read(inside.join(name)).unwrap();
         assert!(read("program") == SCRIPT.as_bytes());
         assert!(read("link") == SCRIPT.as_bytes());
@@ -208,8 +208,8 @@ mod tests {
     fn libraries_and_linker_are_found_as_in_newer_releases() {
         let root = tempfile::tempdir().unwrap();
         let inside = |below: &str| root.path().join(below);
-        let old = inside("lib").join(Arch::HERE.triplet());
-        let new = inside("usr/lib").join(Arch::HERE.triplet());
+        let old = inside("lib").join(Arch::HERE.gnu_triplet());
+        let new = inside("usr/lib").join(Arch::HERE.gnu_triplet());
         fs::create_dir_all(&old).unwrap();
         fs::create_dir_all(&new).unwrap();
         fs::write(old.join(Arch::HERE.linker_name()), "linker").unwrap();
@@ -219,7 +219,7 @@ mod tests {
         // Wherever the directory is moved.
         let moved = tempfile::tempdir().unwrap();
         fs::rename(inside("usr"), moved.path().join("usr")).unwrap();
-        let linker = moved.path().join("usr").join(Arch::HERE.linker());
+        let linker = moved.path().join("usr").join(Arch::HERE.linker_path());
         assert_eq!(fs::read(linker).unwrap(), b"linker");
         merge_usr(root.path()).expect("nothing is left to move");
     }

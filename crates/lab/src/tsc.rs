@@ -20,13 +20,13 @@ const ATTEMPTS: u32 = 6;
 const AGREEMENT: u64 = 1000;
 
 /// In kHz; nothing if it cannot be measured here, or there is none.
-pub fn khz() -> Option<u64> {
+pub fn frequency_khz() -> Option<u64> {
     static KHZ: OnceLock<Option<u64>> = OnceLock::new();
-    *KHZ.get_or_init(|| agreed((0..ATTEMPTS).map(|_| measured())))
+    *KHZ.get_or_init(|| first_agreed((0..ATTEMPTS).map(|_| measure_khz())))
 }
 
 /// The first of the results that agrees with the one before it.
-fn agreed(mut results: impl Iterator<Item = u64>) -> Option<u64> {
+fn first_agreed(mut results: impl Iterator<Item = u64>) -> Option<u64> {
     let mut last = results.next()?;
     for result in results {
         if last > 0 && result.abs_diff(last) < last / AGREEMENT {
@@ -37,17 +37,17 @@ fn agreed(mut results: impl Iterator<Item = u64>) -> Option<u64> {
     None
 }
 
-fn measured() -> u64 {
-    let (began, at_first) = reading();
+fn measure_khz() -> u64 {
+    let (began, at_first) = best_reading();
     std::thread::sleep(INTERVAL);
-    let (ended, at_last) = reading();
+    let (ended, at_last) = best_reading();
     let nanoseconds = (ended - began).as_nanos();
     let ticks = u128::from(at_last.saturating_sub(at_first));
     u64::try_from(ticks * 1_000_000 / nanoseconds.max(1)).unwrap_or(0)
 }
 
 /// The counter and the clock, read at nearly the same time: of several readings the quickest.
-fn reading() -> (Instant, u64) {
+fn best_reading() -> (Instant, u64) {
     let one = || {
         let before = ticks();
         let now = Instant::now();
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn two_results_in_a_row_must_agree() {
-        let agreed = |results: &[u64]| agreed(results.iter().copied());
+        let agreed = |results: &[u64]| first_agreed(results.iter().copied());
         assert_eq!(agreed(&[2_596_118, 2_596_119]), Some(2_596_119));
         assert_eq!(agreed(&[471_525, 2_596_118, 2_596_119]), Some(2_596_119));
         assert_eq!(agreed(&[471_525, 2_596_118, 808_095]), None);
@@ -91,9 +91,9 @@ mod tests {
 
     #[test]
     fn this_host_has_a_frequency_that_stays() {
-        let khz = khz().expect("a frequency");
+        let khz = frequency_khz().expect("a frequency");
         assert!((100_000..10_000_000).contains(&khz), "{khz} kHz");
-        let again = agreed((0..ATTEMPTS).map(|_| measured())).expect("a frequency");
+        let again = first_agreed((0..ATTEMPTS).map(|_| measure_khz())).expect("a frequency");
         assert!(khz.abs_diff(again) < khz / 100, "{khz} and {again} kHz");
     }
 }

@@ -10,7 +10,7 @@ use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::initramfs::Archive;
 use crate::libraries;
-use crate::tool::{output, read};
+use crate::tool::{read, run_for_output};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -58,27 +58,31 @@ const LINKS: &[(&str, &str)] = &[
 ];
 
 /// The path of the userland's cpio archive, made first if necessary.
-pub fn archive(cache: &Cache, arch: Arch) -> Result<PathBuf> {
+pub fn make_archive(cache: &Cache, arch: Arch) -> Result<PathBuf> {
     // Named after what is asked of it, so that another version of weir makes its own.
     let mut hasher = DefaultHasher::new();
     (PACKAGES, PROGRAMS, LINKS).hash(&mut hasher);
-    let directory = cache.directory(
-        &format!("userland-{:08x}{}", hasher.finish() as u32, arch.suffix()),
+    let directory = cache.make_directory(
+        &format!(
+            "userland-{:08x}{}",
+            hasher.finish() as u32,
+            arch.cache_suffix()
+        ),
         |into| {
             let apt = Apt::open(cache, arch)?;
             let packages = apt
                 .with_libraries(PACKAGES)
                 .context("finding the guest's packages")?;
             let root = into.join("root");
-            apt.unpack(packages.iter().map(String::as_str), &root)
+            apt.unpack_packages(packages.iter().map(String::as_str), &root)
                 .context("the guest's packages")?;
             let applets = match arch == Arch::HERE {
-                true => applets(&root)?,
+                true => applet_names(&root)?,
                 // That of this machine is of the same version, and can be asked.
                 false => {
                     let here = into.join("here");
-                    Apt::open(cache, Arch::HERE)?.unpack([BUSYBOX], &here)?;
-                    let applets = applets(&here)?;
+                    Apt::open(cache, Arch::HERE)?.unpack_packages([BUSYBOX], &here)?;
+                    let applets = applet_names(&here)?;
                     fs::remove_dir_all(&here)
                         .with_context(|| format!("removing {}", here.display()))?;
                     applets
@@ -92,8 +96,8 @@ pub fn archive(cache: &Cache, arch: Arch) -> Result<PathBuf> {
 }
 
 /// The names that busybox goes by.
-fn applets(root: &Path) -> Result<String> {
-    output(Command::new(root.join("bin/busybox")).arg("--list"))
+fn applet_names(root: &Path) -> Result<String> {
+    run_for_output(Command::new(root.join("bin/busybox")).arg("--list"))
 }
 
 fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()> {
@@ -103,7 +107,7 @@ fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()
         "usr/bin",
         "usr/sbin",
         "usr/lib64",
-        &libraries::directory(arch),
+        &libraries::library_directory(arch),
         "proc",
         "sys",
         "dev",
@@ -112,20 +116,20 @@ fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()
         "mnt",
         "root",
     ] {
-        archive.directory(directory)?;
+        make_archive.add_directory(directory)?;
     }
     for (path, target) in LINKS {
-        archive.link(path, target)?;
+        make_archive.add_link(path, target)?;
     }
-    archive.file(
+    make_archive.add_file(
         "etc/passwd",
         0o644,
         b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
     )?;
-    archive.file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
-    archive.copy("etc/mke2fs.conf", 0o644, &root.join("etc/mke2fs.conf"))?;
+    make_archive.add_file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
+    make_archive.add_copy("etc/mke2fs.conf", 0o644, &root.join("etc/mke2fs.conf"))?;
 
-    archive.copy("usr/bin/busybox", 0o755, &root.join("bin/busybox"))?;
+    make_archive.add_copy("usr/bin/busybox", 0o755, &root.join("bin/busybox"))?;
     let own: BTreeSet<_> = PROGRAMS
         .iter()
         .map(|path| file_name(path))
@@ -133,7 +137,7 @@ fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()
         .collect();
     for applet in applets.lines() {
         if applet != "busybox" && !own.contains(applet) {
-            archive.link(&format!("usr/bin/{applet}"), "busybox")?;
+            make_archive.add_link(&format!("usr/bin/{applet}"), "busybox")?;
         }
     }
 
@@ -142,7 +146,7 @@ fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()
     for program in PROGRAMS {
         let bytes = read(&root.join(program))?;
         wanted.extend(
-            libraries::needed(&bytes)
+            libraries::needed_libraries(&bytes)
                 .with_context(|| format!("{program}: reading its ELF headers"))?,
         );
         let path = if program.starts_with("usr/") {
@@ -150,14 +154,14 @@ fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()
         } else {
             format!("usr/{program}")
         };
-        archive.file(&path, 0o755, &bytes)?;
+        make_archive.add_file(&path, 0o755, &bytes)?;
     }
-    libraries::add(&mut archive, arch, root, wanted)?;
-    archive.link(
-        &format!("usr/{}", arch.linker()),
-        &format!("/{}/{linker}", libraries::directory(arch)),
+    libraries::add(&mut make_archive, arch, root, wanted)?;
+    make_archive.add_link(
+        &format!("usr/{}", arch.linker_path()),
+        &format!("/{}/{linker}", libraries::library_directory(arch)),
     )?;
-    archive
+    make_archive
         .finish()?
         .into_inner()
         .map_err(|error| error.into_error())

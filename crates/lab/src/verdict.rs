@@ -2,7 +2,7 @@
 //! From what a guest said, and how it ended, to an outcome. Silence is never a pass.
 
 use crate::qemu::End;
-use crate::tool::tail;
+use crate::tool::last_lines;
 use guest::protocol::Event;
 use runner::klog::{HARMLESS_TAINT, find_troubles};
 use scenario::executor::Outcome;
@@ -21,7 +21,7 @@ pub struct Witness {
 
 impl Witness {
     /// Takes note of one event.
-    pub fn note(&mut self, event: &Event) {
+    pub fn record_event(&mut self, event: &Event) {
         match event {
             Event::Boot { release } => self.release = Some(release.clone()),
             Event::Exit { status } => self.status = Some(*status),
@@ -60,7 +60,7 @@ impl Witness {
             return Outcome::Inconclusive(format!("{text}; {see}"));
         }
         let last = || {
-            let last = tail(&console, 3);
+            let last = last_lines(&console, 3);
             if last.is_empty() {
                 see.clone()
             } else {
@@ -113,7 +113,7 @@ mod tests {
         let log = directory.path().join("console.log");
         std::fs::write(&log, console).unwrap();
         let mut witness = Witness::default();
-        events.iter().for_each(|event| witness.note(event));
+        events.iter().for_each(|event| witness.record_event(event));
         match witness.outcome(&end, &log) {
             Outcome::Failed(text) => {
                 Outcome::Failed(text.replace(&log.display().to_string(), "LOG"))

@@ -25,7 +25,7 @@ pub struct Silence {
 
 impl Silence {
     /// Begins now. The process has `pid`.
-    pub fn of(pid: u32) -> Silence {
+    pub fn of_process(pid: u32) -> Silence {
         Silence {
             tasks: PathBuf::from(format!("/proc/{pid}/task")),
             since: Instant::now(),
@@ -34,13 +34,13 @@ impl Silence {
     }
 
     /// The process said something: begin again.
-    pub fn broken(&mut self) {
+    pub fn begin_again(&mut self) {
         self.before = None;
     }
 
     /// The length so far, without the longest time that any one thread waited for a CPU.
-    pub fn length(&mut self) -> Duration {
-        let now = self.delays();
+    pub fn quiet_time(&mut self) -> Duration {
+        let now = self.run_delays();
         let Some(before) = &self.before else {
             self.since = Instant::now();
             self.before = Some(now);
@@ -60,7 +60,7 @@ impl Silence {
     }
 
     /// `run_delay` of each thread; none where the kernel does not say.
-    fn delays(&self) -> HashMap<u64, Duration> {
+    fn run_delays(&self) -> HashMap<u64, Duration> {
         let Ok(tasks) = std::fs::read_dir(&self.tasks) else {
             return HashMap::new();
         };
@@ -104,43 +104,43 @@ mod tests {
     #[test]
     fn an_idle_guest_was_silent_all_the_time() {
         let tasks = process(&[(1, 0), (2, 5)]);
-        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 99);
+        assert_eq!(silence(tasks.path(), 100).quiet_time().as_secs(), 99);
     }
 
     #[test]
     fn time_in_which_a_thread_waited_for_a_cpu_does_not_count() {
         let tasks = process(&[(1, 20_000), (2, 70_000)]);
-        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 30);
+        assert_eq!(silence(tasks.path(), 100).quiet_time().as_secs(), 30);
     }
 
     #[test]
     fn on_the_busiest_host_a_silence_ends_too() {
         let tasks = process(&[(1, 100_000)]);
-        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 12);
+        assert_eq!(silence(tasks.path(), 100).quiet_time().as_secs(), 12);
     }
 
     #[test]
     fn a_word_begins_anew_and_what_was_waited_before_is_forgotten() {
         let tasks = process(&[(1, 70_000)]);
         let mut silence = silence(tasks.path(), 100);
-        silence.broken();
-        assert_eq!(silence.length(), Duration::ZERO);
+        silence.begin_again();
+        assert_eq!(silence.quiet_time(), Duration::ZERO);
         silence.since -= Duration::from_secs(50);
         set(tasks.path(), 1, 90_000);
-        assert_eq!(silence.length().as_secs(), 30);
+        assert_eq!(silence.quiet_time().as_secs(), 30);
     }
 
     #[test]
     fn where_the_kernel_does_not_count_it_more_time_is_given() {
         let tasks = process(&[]);
-        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 12);
+        assert_eq!(silence(tasks.path(), 100).quiet_time().as_secs(), 12);
     }
 
     #[test]
     fn this_kernel_counts_it_of_this_process() {
-        let here = Silence::of(std::process::id());
+        let here = Silence::of_process(std::process::id());
         assert_eq!(
-            here.delays().is_empty(),
+            here.run_delays().is_empty(),
             !Path::new("/proc/self/schedstat").exists()
         );
     }

@@ -88,7 +88,7 @@ fn check_honoured(
     scenario: Scenario,
 ) -> Result<Scenario, Problems> {
     let refused = match place {
-        Place::Lab => lab::refusals(&scenario, false),
+        Place::Lab => lab::list_refusals(&scenario, false),
         Place::Twin => Twin { seed: 1 }.find_refusals(&scenario),
         Place::Host => here::find_refusals(&scenario),
     };

@@ -164,7 +164,7 @@ fn run_text(kernel: &str, script: &str) -> Result<ExitCode> {
 fn boot_guest(request: &ScriptRequest) -> Result<ExitCode> {
     // A guest runs to its end even if the reader of its output is gone.
     let mut shown = Ok(());
-    let result = lab::exec(request, &mut |said| match said {
+    let result = lab::run_script(request, &mut |said| match said {
         Said::Line(line) if shown.is_ok() => shown = output::print_line(line),
         Said::Line(_) => {}
         Said::FailedBoot(failed) => output::print_note(format_args!("weir exec: {failed}")),

@@ -8,8 +8,8 @@ use crate::host::oracle;
 use crate::output;
 use anyhow::{Context, Result};
 use lab::Cache;
-use lab::catalogue::{InArchive, catalogue};
-use lab::debian::{Listed, Lists, list};
+use lab::catalogue::{InArchive, read_catalogue};
+use lab::debian::{Listed, Lists, list_kernels};
 use record::{KernelVerdict, Opinion, VerdictRecord};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ pub fn run(args: &KernelsArgs) -> Result<ExitCode> {
         _ => Lists::Known,
     };
     let lock = cache.lock()?;
-    let mut kernels = list(&cache, lists)?;
+    let mut kernels = list_kernels(&cache, lists)?;
     drop(lock);
     kernels.retain(|one| one.cached || !args.cached);
     if args.json {
@@ -109,11 +109,11 @@ fn add_new_verdicts(args: &KernelsArgs, cache: &Cache) -> Result<ExitCode> {
             .join(RECORD),
     };
     let lock = cache.lock()?;
-    let all = catalogue(cache)?;
+    let all = read_catalogue(cache)?;
     drop(lock);
     let mut record = VerdictRecord::open(&path)?;
     let wanted = match args.newest {
-        true => InArchive::newest(&all),
+        true => InArchive::newest_of_each(&all),
         false => all,
     };
     let missing: Vec<&InArchive> = wanted

@@ -27,7 +27,7 @@ pub(super) struct Inherited<'a> {
 /// A file without a name.
 pub(super) fn madt_file(possible_cpus: u32) -> Result<File> {
     let mut file = tempfile::tempfile().context("making a file for an ACPI table")?;
-    file.write_all(&madt::table(possible_cpus))
+    file.write_all(&madt::build_table(possible_cpus))
         .context("writing an ACPI table")?;
     Ok(file)
 }
@@ -42,7 +42,7 @@ pub(super) fn drive_id(index: usize) -> String {
     format!("disk{index}")
 }
 
-pub(super) fn arguments(
+pub(super) fn machine_arguments(
     machine: &Machine<'_>,
     start: &Start<'_>,
     inherited: &Inherited<'_>,
@@ -56,7 +56,7 @@ pub(super) fn arguments(
     ensure!(
         arch == Arch::Amd64 || (machine.tiers.is_empty() && inherited.madt.is_none()),
         "guests with tiers of memory, or with more possible CPUs than there are, are x86-64 only: take a kernel without `:{}`",
-        arch.debian()
+        arch.debian_name()
     );
     add("-name", &"weir-lab");
     let board = match (arch, machine.tiers) {
@@ -107,7 +107,7 @@ pub(super) fn arguments(
     }
     add(
         "-m",
-        &numa::memory(machine.memory, machine.tiers, machine.dimm),
+        &numa::memory_argument(machine.memory, machine.tiers, machine.dimm),
     );
     add("-display", &"none");
     add("-kernel", &machine.image);
@@ -141,7 +141,7 @@ pub(super) fn arguments(
     // host distorts as much.
     let khz = match machine.count_instructions {
         true => Some(COUNTED_KHZ),
-        false => tsc::khz(),
+        false => tsc::frequency_khz(),
     };
     if let Some(khz) = khz.filter(|_| arch == Arch::Amd64) {
         append += &format!(" tsc_early_khz={khz} tsc=reliable");
@@ -196,7 +196,7 @@ pub(super) fn arguments(
         );
         add("-device", &format!("ivshmem-plain,memdev=memory{index}"));
     }
-    let tiers = numa::arguments(machine.tiers, machine.cpus, machine.dimm)?;
+    let tiers = numa::numa_arguments(machine.tiers, machine.cpus, machine.dimm)?;
     arguments.extend(tiers.into_iter().map(OsString::from));
     arguments.push("-nodefaults".into());
     arguments.push("-no-reboot".into());

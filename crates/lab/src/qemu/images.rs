@@ -18,14 +18,14 @@ pub struct Drive {
 
 /// Sparse images without a name: in memory if that has room for all of them, full, beside the
 /// guest; else on disk.
-pub(super) fn images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Vec<File>> {
+pub(super) fn open_images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Vec<File>> {
     let total: u64 = drives.iter().map(|drive| drive.size).sum();
     let tmpfs = Path::new("/dev/shm");
-    let fits = room(tmpfs).is_ok_and(|room| room > total)
+    let fits = free_bytes(tmpfs).is_ok_and(|room| room > total)
         && read_meminfo("MemAvailable:").is_some_and(|room| room > total + memory);
     let place = if fits { tmpfs } else { scratch };
     if !fits {
-        let room = room(place)?;
+        let room = free_bytes(place)?;
         if room < total {
             bail!(
                 "the guest's disks may grow to {} MiB, but {} has {} MiB left: free some space, or make the disks smaller",
@@ -47,7 +47,7 @@ pub(super) fn images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Ve
 }
 
 /// Free space of a filesystem, in bytes.
-pub(super) fn room(path: &Path) -> Result<u64> {
+pub(super) fn free_bytes(path: &Path) -> Result<u64> {
     let stat = nix::sys::statvfs::statvfs(path).with_context(|| format!("{}", path.display()))?;
     Ok(stat.blocks_available() * stat.fragment_size())
 }

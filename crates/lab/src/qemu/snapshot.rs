@@ -5,7 +5,7 @@
 //!
 //! Only guests that count instructions: their clock stands still while they are saved.
 
-use super::images::room;
+use super::images::free_bytes;
 use super::{End, Listener, Machine, Patience, Start, boot_within};
 use crate::cache::Cache;
 use anyhow::{Context, Result, bail};
@@ -24,22 +24,22 @@ const LEAST_ROOM: u64 = 4 << 30;
 
 /// Is there room in the cache to save guests?
 pub(super) fn has_room(cache: &Cache) -> Result<bool> {
-    Ok(room(&cache.path(""))? >= LEAST_ROOM)
+    Ok(free_bytes(&cache.path_below(""))? >= LEAST_ROOM)
 }
 
 /// The state of such a machine when it had booted, made first if necessary, or how it ended instead.
-pub(super) fn of(
+pub(super) fn booted_state(
     machine: &Machine<'_>,
     limit: Duration,
     patience: Patience,
     listener: &mut dyn Listener,
 ) -> Result<Result<File, End>> {
     let mut failed = None;
-    let directory = machine.cache.directory(&name(machine)?, |into| {
-        tidy(&machine.cache.path("snapshots"))?;
+    let directory = machine.cache.make_directory(&name(machine)?, |into| {
+        remove_old(&machine.cache.path_below("snapshots"))?;
         let path = into.join(STATE);
         let state = File::create(&path).with_context(|| format!("{}", path.display()))?;
-        let start = Start::Save(machine.base.initramfs(machine.scratch, None)?, &state);
+        let start = Start::Save(machine.base.write_initramfs(machine.scratch, None)?, &state);
         let bare = Machine {
             drives: &[],
             disk_memory: &[],
@@ -73,7 +73,7 @@ pub(super) fn of(
 /// Named after all that decides what a boot comes to.
 fn name(machine: &Machine<'_>) -> Result<String> {
     let mut hasher = DefaultHasher::new();
-    let program = machine.emulator.program();
+    let program = machine.emulator.program_path();
     let here = std::env::current_exe().context("finding weir's own binary")?;
     let files = [machine.image, &program, &here].into_iter();
     for path in files.chain(machine.base.files().map(PathBuf::as_path)) {
@@ -88,7 +88,7 @@ fn name(machine: &Machine<'_>) -> Result<String> {
 
 /// Removes those that were not used for the longest time, to make room for another. Two weirs may
 /// tidy up at once: what is gone is gone.
-fn tidy(snapshots: &Path) -> Result<()> {
+fn remove_old(snapshots: &Path) -> Result<()> {
     let entries = fs::read_dir(snapshots).with_context(|| format!("{}", snapshots.display()))?;
     let mut all: Vec<_> = entries
         .filter_map(|entry| {

@@ -53,7 +53,7 @@ struct Heard {
 impl Listener for Heard {
     fn event(&mut self, event: Event) {
         self.events += 1;
-        self.witness.note(&event);
+        self.witness.record_event(&event);
     }
     fn failed_boot(&mut self, failed: &FailedBoot) {
         let console = std::fs::read_to_string(&failed.log).unwrap();
@@ -72,9 +72,9 @@ fn emulator(does: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let program = bin.join("ld-linux-x86-64.so.2");
     std::fs::write(&program, format!("{FAKE}{does}\n")).unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
-    let emulator = Emulator::at(root.path().into(), Arch::HERE);
-    std::fs::create_dir_all(emulator.program().parent().unwrap()).unwrap();
-    std::fs::write(emulator.program(), "").unwrap();
+    let emulator = Emulator::at_root(root.path().into(), Arch::HERE);
+    std::fs::create_dir_all(emulator.program_path().parent().unwrap()).unwrap();
+    std::fs::write(emulator.program_path(), "").unwrap();
     (root, bin)
 }
 
@@ -92,10 +92,10 @@ impl Parts {
     fn at(root: &Path, arch: Arch) -> Parts {
         Parts {
             root: root.into(),
-            emulator: Emulator::at(root.into(), arch),
+            emulator: Emulator::at_root(root.into(), arch),
             base: Base::bare("/bin/true".into()),
             work: tempfile::tempfile().unwrap(),
-            cache: Cache::at(root.join("cache")).unwrap(),
+            cache: Cache::open_at(root.join("cache")).unwrap(),
             console: root.join("console.log"),
         }
     }
@@ -164,7 +164,7 @@ fn command_line(arch: Arch, tiers: &[Tier]) -> Result<String> {
         channel: &socket,
         monitor: &socket,
     };
-    let words = arguments(&machine, &Start::Boot(tempfile::tempfile()?), &inherited)?;
+    let words = machine_arguments(&machine, &Start::Boot(tempfile::tempfile()?), &inherited)?;
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     Ok(words.join(" "))
 }

@@ -75,7 +75,7 @@ impl KernelVerdict {
     pub fn new(one: &InArchive, opinion: Opinion) -> KernelVerdict {
         KernelVerdict {
             release: one.release.clone(),
-            architecture: one.arch.debian().to_owned(),
+            architecture: one.arch.debian_name().to_owned(),
             package: one.package.clone(),
             version: one.version.clone(),
             suites: one.suites.join(" "),
