@@ -40,7 +40,7 @@ pub fn freerun_level(thresh: u64, bg_thresh: u64) -> u64 {
 
 /// The level that the throttle aims at in a domain with this freerun level and hard limit.
 pub fn setpoint_level(freerun: u64, limit: u64) -> u64 {
-    c::weir_setpoint_level(freerun_level, limit)
+    c::weir_setpoint_level(freerun, limit)
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Ceiling {
 /// The smaller of `headroom`, which the cgroups below have, and what a cgroup with `limit` and
 /// `used` pages has left.
 pub fn memory_headroom(headroom: u64, limit: u64, used: u64) -> u64 {
-    c::weir_memory_headroom(memory_headroom, writer_limit, used)
+    c::weir_memory_headroom(headroom, limit, used)
 }
 
 /// The memory that a ratio is a share of, in pages.
@@ -135,7 +135,7 @@ pub fn freerun_level(ceiling: u64, stock: &Limits) -> u64 {
 /// at least 1. `stock_poll` is what Linux would allow.
 pub fn poll_pages(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) -> u64 {
     // SAFETY: the pointer is valid for the call.
-    unsafe { c::weir_ceiling_poll(ceiling, freerun_level, counts, stock_poll) }
+    unsafe { c::weir_ceiling_poll(ceiling, freerun, counts, stock_poll) }
 }
 
 /// The part of `ceiling` that writers may fill, in pages; at least two.

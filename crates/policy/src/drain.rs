@@ -111,11 +111,11 @@ pub fn amend_host(limits: &mut Limits, limit: u64, stock: u64) {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct DrainHost {
-    /// [`Drain::writer_limit`]; 0 = none.
+    /// [`Drain::limit`]; 0 = none.
     pub limit: u64,
     /// The limit that it is in force instead of.
     pub stock: u64,
-    /// Unused floors, as in [`crate::reserve::Host`].
+    /// Unused floors, as in [`crate::reserve::Reservation`].
     pub unused: u64,
     /// For a cgroup's domain: the host's limit as amended in the same pass.
     pub thresh: u64,

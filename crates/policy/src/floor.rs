@@ -304,14 +304,11 @@ mod tests {
 
     #[test]
     fn a_limit_on_the_way_up_wins_over_a_floor() {
-        let pass = |left| FloorPass {
-            pages_left,
-            ..example()
-        };
+        let pass = |left| FloorPass { left, ..example() };
         assert_eq!(pass(0).decide(), Verdict::Capped);
         assert_eq!(pass(0).unused_pages(), example().unused_pages());
         // A 512th of what it leaves, where that is less than the floor's square root.
-        let polls = [1, 8_191, 16_384, UNLIMITED].map(|left| pass(pages_left).poll_pages());
+        let polls = [1, 8_191, 16_384, UNLIMITED].map(|left| pass(left).poll_pages());
         assert_eq!(polls, [1, 15, 32, 32]);
     }
 

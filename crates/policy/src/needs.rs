@@ -128,8 +128,7 @@ pub fn judge_kernel(btf: &Btf, reparents: bool) -> Vec<Need> {
             wanted_bytes: 0,
         };
         // SAFETY: an opened and indexed reader, and a place for the answer.
-        let more =
-            unsafe { c::weir_need_at(btf.reader(), reparenting_function.into(), index, &mut need) };
+        let more = unsafe { c::weir_need_at(btf.reader(), reparents.into(), index, &mut need) };
         (more != 0).then_some(Need {
             kind: need.kind,
             fit: need.fit,

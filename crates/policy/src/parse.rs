@@ -58,8 +58,8 @@ fn value_if_parsed<T>(parsed: Parsed, value: T) -> Result<T, Error> {
 pub fn parse_bytes(text: &[u8]) -> Result<u64, Error> {
     let mut bytes = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_bytes(text.as_ptr(), text.len() as u64, &mut parse_bytes) };
-    value_if_parsed(parsed, parse_bytes)
+    let parsed = unsafe { c::weir_parse_bytes(text.as_ptr(), text.len() as u64, &mut bytes) };
+    value_if_parsed(parsed, bytes)
 }
 
 /// The percentage a `memory.dirty_ratio` text stands for, 0 to 100.
@@ -69,9 +69,8 @@ pub fn parse_bytes(text: &[u8]) -> Result<u64, Error> {
 pub fn parse_percent(text: &[u8]) -> Result<u32, Error> {
     let mut percent = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed =
-        unsafe { c::weir_parse_percent(text.as_ptr(), text.len() as u64, &mut parse_percent) };
-    value_if_parsed(parsed, parse_percent)
+    let parsed = unsafe { c::weir_parse_percent(text.as_ptr(), text.len() as u64, &mut percent) };
+    value_if_parsed(parsed, percent)
 }
 
 /// The percentage a `memory.toptier_ratio` text stands for, 0 to 100; `default` is
@@ -82,8 +81,8 @@ pub fn parse_percent(text: &[u8]) -> Result<u32, Error> {
 pub fn parse_ratio(text: &[u8]) -> Result<u32, Error> {
     let mut ratio = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_ratio(text.as_ptr(), text.len() as u64, &mut parse_ratio) };
-    value_if_parsed(parsed, parse_ratio)
+    let parsed = unsafe { c::weir_parse_ratio(text.as_ptr(), text.len() as u64, &mut ratio) };
+    value_if_parsed(parsed, ratio)
 }
 
 /// The weight a `memory.dirty_weight` text stands for, 1 to 10000.
@@ -93,9 +92,8 @@ pub fn parse_ratio(text: &[u8]) -> Result<u32, Error> {
 pub fn parse_weight(text: &[u8]) -> Result<u32, Error> {
     let mut weight = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed =
-        unsafe { c::weir_parse_weight(text.as_ptr(), text.len() as u64, &mut parse_weight) };
-    value_if_parsed(parsed, parse_weight)
+    let parsed = unsafe { c::weir_parse_weight(text.as_ptr(), text.len() as u64, &mut weight) };
+    value_if_parsed(parsed, weight)
 }
 
 /// `bytes` if a `memory.dirty_bytes` may be that low on a kernel with pages of `page_bytes`.
@@ -103,10 +101,7 @@ pub fn parse_weight(text: &[u8]) -> Result<u32, Error> {
 /// # Errors
 /// [`Error::OutOfRange`] below two pages.
 pub fn ceiling_bytes(bytes: u64, page_bytes: u64) -> Result<u64, Error> {
-    value_if_parsed(
-        c::weir_check_ceiling_bytes(parse_bytes, page_bytes),
-        parse_bytes,
-    )
+    value_if_parsed(c::weir_check_ceiling_bytes(bytes, page_bytes), bytes)
 }
 
 /// The number that `text` stands for in the file of the knob with this number in `enum weir_knob`, on
@@ -119,7 +114,7 @@ pub fn parse_knob(knob: u32, text: &[u8], page_bytes: u64) -> Result<u64, Error>
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
     let parsed = unsafe {
         c::weir_parse_knob(
-            parse_knob,
+            knob,
             text.as_ptr(),
             text.len() as u64,
             page_bytes,

@@ -82,7 +82,7 @@ pub fn update_rate(was: u64, pages: u64, elapsed_ms: u64) -> u64 {
 /// Pages that should stay free after `headroom` should, of which `free` were there; `stalled` says
 /// that allocations had to reclaim since.
 pub fn next_headroom(memory: u64, headroom: u64, free: u64, stalled: bool) -> u64 {
-    c::weir_reclaim_headroom(memory, next_headroom, free, stalled.into())
+    c::weir_reclaim_headroom(memory, headroom, free, stalled.into())
 }
 
 /// Pages of a host with so many that the kernel is asked to reclaim at a time, wherever they are,
@@ -113,17 +113,17 @@ pub fn next_limits(host: &HostMemory, groups: &[Group]) -> Vec<u64> {
             host,
             groups.as_ptr(),
             groups.len() as u64,
-            next_limits.as_mut_ptr(),
+            limits.as_mut_ptr(),
         );
     }
-    next_limits
+    limits
 }
 
 impl Group {
     /// The least that a limit of it may be, with the [`total_weight`] of all groups.
     pub fn least_limit(&self, host: &HostMemory, weights: u64) -> u64 {
         // SAFETY: both pointers are valid for the call.
-        unsafe { c::weir_reclaim_floor(host, self, total_weight) }
+        unsafe { c::weir_reclaim_floor(host, self, weights) }
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
         Group {
             usage,
             limit,
-            update_rate,
+            rate,
             weight: WEIGHT,
             ..Group::default()
         }

@@ -34,7 +34,7 @@ impl Rate {
     /// a time. Older figures fade.
     pub fn record_rate(&mut self, pages: u64, ns: u64, part: u64) {
         // SAFETY: `self` is a valid struct of the C layout.
-        unsafe { c::weir_window_rate_note(self, pages, ns, part_pages) }
+        unsafe { c::weir_window_rate_note(self, pages, ns, part) }
     }
 }
 
@@ -54,7 +54,7 @@ pub fn excess_pages(window: u64, in_flight: u64) -> u64 {
 /// For how long a flusher sleeps, in nanoseconds, until `excess` pages are written at `rate`.
 pub fn sleep_ns(excess: u64, rate: &Rate) -> u64 {
     // SAFETY: `rate` is a valid struct of the C layout.
-    unsafe { c::weir_window_sleep_ns(excess_pages, rate) }
+    unsafe { c::weir_window_sleep_ns(excess, rate) }
 }
 
 /// Flushers that may sleep at a time in each of `asking` cgroups side by side, of `places` for all.
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_sleep_has_bounds_whatever_was_measured() {
-        let sleeps = |pages, ns, excess| sleep_ns(excess_pages, &Rate { pages, ns });
+        let sleeps = |pages, ns, excess| sleep_ns(excess, &Rate { pages, ns });
         assert_eq!(sleeps(0, 0, 1), 200_000);
         assert_eq!(sleeps(1, 1_000_000_000, u64::MAX), 10_000_000);
         assert_eq!(sleeps(1_000_000, 1, 100), 200_000);
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(places_part(places, 0), places_part(places, 1));
             for asking in 1..=300 {
                 let part = places_part(places, asking);
-                let all = u64::from(part_pages) * u64::from(asking);
+                let all = u64::from(part) * u64::from(asking);
                 let most = u64::from(places - places / 4);
                 assert!(part == 1 || all <= most, "{places}, {asking}: {part}");
                 assert!(all + u64::from(asking) > most, "{places}, {asking}: {part}");

@@ -161,7 +161,7 @@ fn kernel(own: &[(&str, u32)], functions: &[(&str, &[&str])], callback: &[&str])
     }
     writer.structure("memcg_vmstats", own);
     writer.structure("memcg_vmstats_percpu", &[("b", 1), ("state", 9)]);
-    for (name, params) in needed_functions {
+    for (name, params) in functions {
         let proto = writer.proto(params, &structs);
         writer.add(name, FUNC, 1, proto, &[]);
     }
@@ -175,7 +175,7 @@ const STATE: &[(&str, u32)] = &[("state", 9)];
 
 fn misfits(bytes: &[u8], reparents: bool) -> Vec<(Kind, Fit, &'static str)> {
     let btf = Btf::read(bytes).expect("BTF");
-    let needs = judge_kernel(&btf, reparenting_function).into_iter();
+    let needs = judge_kernel(&btf, reparents).into_iter();
     needs
         .filter(|need| need.fit != Fit::Fits)
         .map(|need| (need.kind, need.fit, need.name))
@@ -183,7 +183,7 @@ fn misfits(bytes: &[u8], reparents: bool) -> Vec<(Kind, Fit, &'static str)> {
 }
 
 fn with_counters(own: &[(&str, u32)], reparents: bool) -> Vec<(Kind, Fit, &'static str)> {
-    misfits(&kernel(own, FUNCTIONS, DTC), reparenting_function)
+    misfits(&kernel(own, FUNCTIONS, DTC), reparents)
 }
 
 /// The same BTF with one name, wherever it occurs, called something else.
@@ -245,8 +245,8 @@ fn other_parameters_are_told() {
                 continue;
             }
             let mut functions = FUNCTIONS.to_vec();
-            needed_functions[at].1 = other;
-            let found = misfits(&kernel(STATE, &needed_functions, DTC), false);
+            functions[at].1 = other;
+            let found = misfits(&kernel(STATE, &functions, DTC), false);
             assert_eq!(found, [(Kind::Function, Fit::Other, *name)], "{other:?}");
         }
     }

@@ -68,7 +68,7 @@ impl Tree {
             .iter()
             .zip(claims)
             .map(|(&floor, &claimed)| unused_pages(floor, claimed));
-        HOST_THRESH - unused_pages.sum::<u64>()
+        HOST_THRESH - unused.sum::<u64>()
     }
 
     /// Whether a floor on the path admits the writer; the one that has most room decides.
