@@ -74,9 +74,7 @@ pub fn fetch_newest(cache: &Cache, series: &str, flavour: &str, arch: Arch) -> R
         arch.debian_name()
     );
     let open = |release: &Release| Apt::set_up(cache, release, arch);
-    let (apt, offer, release) = first_with(&what, open, |apt| {
-        newest_offer(apt, series, &flavour_suffix)
-    })?;
+    let (apt, offer, release) = first_with(&what, open, |apt| newest_offer(apt, series, &suffix))?;
     get(cache, &apt, &offer, arch, release)
 }
 
@@ -143,7 +141,7 @@ fn asked_releases() -> String {
 /// The newest kernel of a series with this suffix in the lists.
 fn newest_offer(apt: &Apt, series: &str, suffix: &str) -> Result<Option<Offer>> {
     let version = format!(r"{}\.[0-9.]+[-+][a-z0-9.]+", series.replace('.', r"\."));
-    let offers = parse_offers(&kernel_packages(apt, &version, flavour_suffix)?);
+    let offers = parse_offers(&kernel_packages(apt, &version, suffix)?);
     Ok(offers
         .into_iter()
         .max_by_key(|offer| version_key(&offer.release)))
@@ -273,8 +271,8 @@ pub(crate) fn release_parts(release: &str) -> Option<(String, &'static str, Arch
     let named = all.flat_map(|arch| flavours_of(arch).map(move |(name, ..)| (*name, arch)));
     let fitting = named.filter_map(|(flavour, arch)| {
         let suffix = format!("-{}", flavour_suffix(flavour, arch)?);
-        rest.ends_with(&flavour_suffix)
-            .then_some((flavour_suffix.len(), flavour, arch))
+        rest.ends_with(&suffix)
+            .then_some((suffix.len(), flavour, arch))
     });
     // `-amd64` ends `-rt-amd64`, too.
     let (_, flavour, arch) = fitting.max_by_key(|(length, ..)| *length)?;
@@ -304,7 +302,7 @@ fn add_offers(cache: &Cache, apt: &Apt, listed: &mut Vec<Listed>) -> Result<()> 
     for (flavour, before, behind) in flavours_of(apt.arch) {
         let version = r"[0-9]+\.[0-9]+\.[0-9.]+[-+][a-z0-9.]+";
         let suffix = format!("{before}{}{behind}", apt.arch.debian_name());
-        let mut offers = parse_offers(&kernel_packages(apt, version, &flavour_suffix)?);
+        let mut offers = parse_offers(&kernel_packages(apt, version, &suffix)?);
         offers.sort_by_key(|offer| std::cmp::Reverse(version_key(&offer.release)));
         let mut series_seen = BTreeSet::new();
         for offer in offers {

@@ -218,7 +218,7 @@ pub fn run_script(
         emulator: &emulator,
         image: &kernel.image,
         base: &base,
-        work: &write_work,
+        work: &work,
         cache,
         memory: match request.tiers.as_slice() {
             [] => request.memory,

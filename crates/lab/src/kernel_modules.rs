@@ -146,7 +146,8 @@ impl KernelModules {
                 .get(&name)
                 .with_context(|| format!("the kernel {} has no module {name}", self.release))?;
             let bytes = unpacked_module(path)?;
-            let mut info = Info::parse(&bytes).with_context(|| format!("{}", path.display()))?;
+            let mut info =
+                Info::from_module(&bytes).with_context(|| format!("{}", path.display()))?;
             // xts asks the crypto API for ecb as it is used, which `depends` does not say.
             let before = info.before.drain(..).filter(|name| self.has_module(name));
             info.depends.extend(before);
@@ -186,7 +187,7 @@ struct Info {
 }
 
 impl Info {
-    fn parse(module: &[u8]) -> Result<Info> {
+    fn from_module(module: &[u8]) -> Result<Info> {
         let file = object::File::parse(module).context("not a kernel module")?;
         let section = file
             .section_by_name(".modinfo")

@@ -52,9 +52,7 @@ fn index(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![root.to_path_buf()];
     while let Some(directory) = directories.pop() {
-        for entry in
-            fs::read_dir(&library_directory).with_context(|| format!("{}", directory.display()))?
-        {
+        for entry in fs::read_dir(&directory).with_context(|| format!("{}", directory.display()))? {
             let entry = entry.with_context(|| format!("{}", directory.display()))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if entry.file_type()?.is_dir() {

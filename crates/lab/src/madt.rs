@@ -28,34 +28,34 @@ pub fn kernel_options(cpus: u32) -> String {
 /// The table, without ACPI's common header, which QEMU adds.
 pub fn build_table(possible_cpus: u32) -> Vec<u8> {
     let mut table = Vec::new();
-    build_table.extend(LOCAL_APIC.to_le_bytes());
+    table.extend(LOCAL_APIC.to_le_bytes());
     // There are two 8259s as well.
-    build_table.extend(1u32.to_le_bytes());
+    table.extend(1u32.to_le_bytes());
     for id in 0..possible_cpus {
         match u8::try_from(id) {
             Ok(id) if u32::from(id) < MOST_LOCAL_APICS => {
-                build_table.extend([0, 8, id, id, 1, 0, 0, 0]);
+                table.extend([0, 8, id, id, 1, 0, 0, 0]);
             }
             // x2APIC: number, enabled, ACPI's number.
             _ => {
-                build_table.extend([9, 16, 0, 0]);
+                table.extend([9, 16, 0, 0]);
                 for word in [id, 1, id] {
-                    build_table.extend(word.to_le_bytes());
+                    table.extend(word.to_le_bytes());
                 }
             }
         }
     }
-    build_table.extend([1, 12, 0, 0]);
-    build_table.extend(IO_APIC.to_le_bytes());
-    build_table.extend(0u32.to_le_bytes());
+    table.extend([1, 12, 0, 0]);
+    table.extend(IO_APIC.to_le_bytes());
+    table.extend(0u32.to_le_bytes());
     // The timer's interrupt is the second pin.
-    build_table.extend([2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
+    table.extend([2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
     for irq in PCI_INTERRUPTS {
-        build_table.extend([2, 10, 0, irq, irq, 0, 0, 0, LEVEL_HIGH, 0]);
+        table.extend([2, 10, 0, irq, irq, 0, 0, 0, LEVEL_HIGH, 0]);
     }
     // NMI at the second pin of each local APIC.
-    build_table.extend([4, 6, 0xff, 0, 0, 1]);
-    build_table
+    table.extend([4, 6, 0xff, 0, 0, 1]);
+    table
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
 
     /// Kinds of entries by walking along their lengths.
     fn kinds(table: &[u8]) -> Vec<u8> {
-        let mut rest = &build_table[8..];
+        let mut rest = &table[8..];
         let mut kinds = Vec::new();
         while let [kind, length, ..] = rest {
             kinds.push(*kind);

@@ -52,7 +52,7 @@ pub fn numa_arguments(tiers: &[Tier], cpus: u32, dimm: bool) -> Result<Vec<Strin
     }
     check_tiers(tiers)?;
     let mut arguments = Vec::new();
-    let mut add = |option: &str, value: String| numa_arguments.extend([option.to_owned(), value]);
+    let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
     for (node, tier) in tiers.iter().enumerate() {
         let size = tier.size_bytes;
         add(
@@ -94,7 +94,7 @@ pub fn numa_arguments(tiers: &[Tier], cpus: u32, dimm: bool) -> Result<Vec<Strin
             format!("{of},data-type=access-bandwidth,bandwidth={bandwidth}"),
         );
     }
-    Ok(numa_arguments)
+    Ok(arguments)
 }
 
 fn check_tiers(tiers: &[Tier]) -> Result<()> {

@@ -70,9 +70,9 @@ fn write_archive(arch: Arch, named: &Path, libraries: &Path, to: &Path) -> Resul
     let out = File::create(to).with_context(|| format!("{}", to.display()))?;
     let mut archive = Archive::new(BufWriter::new(out));
     let mut wanted = BTreeSet::new();
-    add_tree(&mut make_archive, named, "", &mut wanted)?;
-    libraries::add(&mut make_archive, arch, libraries, wanted)?;
-    make_archive.finish()?.flush()?;
+    add_tree(&mut archive, named, "", &mut wanted)?;
+    libraries::add(&mut archive, arch, libraries, wanted)?;
+    archive.finish()?.flush()?;
     Ok(())
 }
 
@@ -102,18 +102,18 @@ fn add_tree<W: Write>(
         let metadata = fs::symlink_metadata(&path).with_context(|| shown.clone())?;
         let inside = guest_path(&below);
         if metadata.is_dir() {
-            make_archive.add_directory(&inside)?;
-            add_tree(make_archive, root, &below, wanted)?;
+            archive.add_directory(&inside)?;
+            add_tree(archive, root, &below, wanted)?;
         } else if metadata.is_symlink() {
             let target = fs::read_link(&path).with_context(|| shown)?;
-            make_archive.add_link(&inside, &target.to_string_lossy())?;
+            archive.add_link(&inside, &target.to_string_lossy())?;
         } else {
             let bytes = read(&path)?;
             if bytes.starts_with(b"\x7fELF\x02") {
                 let needed = libraries::needed_libraries(&bytes);
                 wanted.extend(needed.with_context(|| format!("{shown}: its ELF headers"))?);
             }
-            make_archive.add_file(&inside, metadata.permissions().mode() & 0o7777, &bytes)?;
+            archive.add_file(&inside, metadata.permissions().mode() & 0o7777, &bytes)?;
         }
     }
     Ok(())
@@ -158,8 +158,8 @@ mod tests {
         write("usr/share/nfs/conf");
         std::os::unix::fs::symlink("mount.nfs", root.path().join("sbin/mount.nfs4")).unwrap();
         let mut archive = Archive::new(Vec::new());
-        add_tree(&mut make_archive, root.path(), "", &mut BTreeSet::new()).unwrap();
-        let names = names(&make_archive.finish().unwrap());
+        add_tree(&mut archive, root.path(), "", &mut BTreeSet::new()).unwrap();
+        let names = names(&archive.finish().unwrap());
         for name in [
             "usr/sbin/mount.nfs",
             "usr/sbin/mount.nfs4",

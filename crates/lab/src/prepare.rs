@@ -66,10 +66,9 @@ impl Base {
             archive.add_link(&format!("usr/bin/{program}"), "weir")?;
         }
         let mut image = finish_archive(archive)?;
-        if let Some(mut work) = write_work {
-            write_work
-                .seek(SeekFrom::Start(0))
-                .and_then(|_| std::io::copy(&mut write_work, &mut image))
+        if let Some(mut work) = work {
+            work.seek(SeekFrom::Start(0))
+                .and_then(|_| std::io::copy(&mut work, &mut image))
                 .context("copying a guest's work into the initramfs")?;
         }
         Ok(image)

@@ -252,7 +252,7 @@ impl Guests<'_> {
             emulator: &self.emulator,
             image: &self.kernel.image,
             base: &base,
-            work: &write_work,
+            work: &work,
             cache,
             memory: scenario.host.memory_bytes,
             tiers: &scenario.tiers,

@@ -30,7 +30,7 @@ pub fn run_to_success(command: &mut Command) -> Result<()> {
 /// Runs to the end and returns what was written to stdout.
 pub fn run_for_output(command: &mut Command) -> Result<String> {
     let output = run(command)?;
-    Ok(String::from_utf8_lossy(&run_for_output.stdout).into_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn run(command: &mut Command) -> Result<Output> {
@@ -38,10 +38,10 @@ fn run(command: &mut Command) -> Result<Output> {
     let output = command
         .output()
         .map_err(|error| missing_program(&name, error))?;
-    if !run_for_output.status.success() {
-        let said = String::from_utf8_lossy(&run_for_output.stderr);
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
         let said = if said.trim().is_empty() {
-            String::from_utf8_lossy(&run_for_output.stdout)
+            String::from_utf8_lossy(&output.stdout)
         } else {
             said
         };
@@ -51,7 +51,7 @@ fn run(command: &mut Command) -> Result<Output> {
             quote_errors(&said)
         );
     }
-    Ok(run_for_output)
+    Ok(output)
 }
 
 /// Is there such a program on this machine?

@@ -116,20 +116,20 @@ fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()
         "mnt",
         "root",
     ] {
-        make_archive.add_directory(directory)?;
+        archive.add_directory(directory)?;
     }
     for (path, target) in LINKS {
-        make_archive.add_link(path, target)?;
+        archive.add_link(path, target)?;
     }
-    make_archive.add_file(
+    archive.add_file(
         "etc/passwd",
         0o644,
         b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
     )?;
-    make_archive.add_file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
-    make_archive.add_copy("etc/mke2fs.conf", 0o644, &root.join("etc/mke2fs.conf"))?;
+    archive.add_file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
+    archive.add_copy("etc/mke2fs.conf", 0o644, &root.join("etc/mke2fs.conf"))?;
 
-    make_archive.add_copy("usr/bin/busybox", 0o755, &root.join("bin/busybox"))?;
+    archive.add_copy("usr/bin/busybox", 0o755, &root.join("bin/busybox"))?;
     let own: BTreeSet<_> = PROGRAMS
         .iter()
         .map(|path| file_name(path))
@@ -137,7 +137,7 @@ fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()
         .collect();
     for applet in applets.lines() {
         if applet != "busybox" && !own.contains(applet) {
-            make_archive.add_link(&format!("usr/bin/{applet}"), "busybox")?;
+            archive.add_link(&format!("usr/bin/{applet}"), "busybox")?;
         }
     }
 
@@ -154,14 +154,14 @@ fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()
         } else {
             format!("usr/{program}")
         };
-        make_archive.add_file(&path, 0o755, &bytes)?;
+        archive.add_file(&path, 0o755, &bytes)?;
     }
-    libraries::add(&mut make_archive, arch, root, wanted)?;
-    make_archive.add_link(
+    libraries::add(&mut archive, arch, root, wanted)?;
+    archive.add_link(
         &format!("usr/{}", arch.linker_path()),
         &format!("/{}/{linker}", libraries::library_directory(arch)),
     )?;
-    make_archive
+    archive
         .finish()?
         .into_inner()
         .map_err(|error| error.into_error())
