@@ -234,8 +234,10 @@ impl Hooks {
         self.weir_report_held(index);
         let weir = self.weir.as_ref()?;
         let left = |at: usize| {
-            let memory =
-                policy::floor::pages_left(self.floor_room(at), self.cgroups[at].subtree.pages_held());
+            let memory = policy::floor::pages_left(
+                self.floor_room(at),
+                self.cgroups[at].subtree.pages_held(),
+            );
             let below = |(ceiling, held)| policy::ceiling::pages_left(ceiling, &held);
             memory.min(self.held_below(at).map_or(policy::UNLIMITED, below))
         };

@@ -269,7 +269,12 @@ pub(super) fn ceiling_remedy(
         return None;
     }
     let file = cgroup_file(top, Knob::DirtyBytes.file_name());
-    let remedy = echo_command(Knob::DirtyBytes.file_name(), &whole_mib(bytes), &file, effect);
+    let remedy = echo_command(
+        Knob::DirtyBytes.file_name(),
+        &whole_mib(bytes),
+        &file,
+        effect,
+    );
     Some(loaded_first(seen, remedy))
 }
 

@@ -71,7 +71,8 @@ fn flusher_bound() -> Observation {
     for stall in &mut seen.stalls {
         if let StallKind::Throttle(throttled) = &mut stall.kind {
             throttled.pause.limit = host.thresh;
-            throttled.pause.setpoint = policy::arith::setpoint_level(host.freerun_pages(), host.thresh);
+            throttled.pause.setpoint =
+                policy::arith::setpoint_level(host.freerun_pages(), host.thresh);
         }
     }
     seen.weir = Some("on".into());

@@ -104,8 +104,10 @@ pub(crate) fn judge_kernel(file: &KernelFile) -> Vec<Check> {
         check_functions(&kernel),
     ];
     checks.extend(kernel.btf.as_ref().into_iter().flat_map(|btf| {
-        let needs =
-            needs::judge_kernel(btf, kernel.has_function(needs::reparenting_function()) == Some(true));
+        let needs = needs::judge_kernel(
+            btf,
+            kernel.has_function(needs::reparenting_function()) == Some(true),
+        );
         check_layout(&needs)
     }));
     checks.extend([
