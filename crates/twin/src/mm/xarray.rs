@@ -114,8 +114,10 @@ impl Pages {
         let start = self
             .first_page(from, true)
             .or_else(|| self.first_page(0, true))?;
-        let end = self.first_clear(start);
-        Some((start, (end - start).min(most)))
+        // A flood's run may be of gigabytes: no more of it is looked at than is asked for.
+        let end = start.saturating_add(most).min(self.size);
+        let end = self.first_before(start, end, false).unwrap_or(end);
+        Some((start, end - start))
     }
 
     /// The first page at or after `from` that is not dirty, the end if all are.
