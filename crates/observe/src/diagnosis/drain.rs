@@ -5,7 +5,7 @@ use super::group::Group;
 use super::limit::Derived;
 use crate::model::cgroup::Cgroup;
 use crate::model::cgroup::display_path;
-use crate::model::host::PAGE;
+use crate::model::host::{Device, PAGE};
 use crate::model::observation::Observation;
 use crate::model::text::format_size;
 
@@ -35,10 +35,24 @@ pub enum DrainBound {
     Unexplained,
 }
 
-/// The part of the time in which the device had work.
-fn busy_part(seen: &Observation, bdi: Option<&str>) -> f64 {
-    let device = bdi.and_then(|bdi| seen.devices.iter().find(|device| device.bdi == bdi));
-    device.map_or(0.0, |device| device.busy_ms as f64 / 1000.0 / seen.seconds)
+/// The part of the time in which the device's disks had work. The kernel counts a device of LVM or
+/// dm-crypt as busy while it encrypts, or while a task hands on what it submits: only the disks below
+/// tell whether they could do more.
+pub(super) fn busy_part(seen: &Observation, bdi: Option<&str>) -> f64 {
+    let down = bdi.map_or_else(Vec::new, |bdi| seen.device_stack().device_and_below(bdi));
+    let found = down.iter().filter_map(|bdi| find_device(seen, bdi));
+    let disks = found.filter(|found| {
+        !found
+            .below
+            .iter()
+            .any(|bdi| find_device(seen, bdi).is_some())
+    });
+    let each = disks.map(|disk| disk.busy_ms as f64 / 1000.0 / seen.seconds);
+    each.fold(0.0, f64::max)
+}
+
+fn find_device<'a>(seen: &'a Observation, bdi: &str) -> Option<&'a Device> {
+    seen.devices.iter().find(|device| device.bdi == bdi)
 }
 
 /// Finds the part that is the bottleneck.
@@ -86,11 +100,15 @@ pub fn describe_drain(seen: &Observation, bdi: Option<&str>) -> String {
         DrainBound::Nothing => "nothing had to be drained",
         DrainBound::Unexplained => UNEXPLAINED,
     };
-    let device = bdi.and_then(|bdi| seen.devices.iter().find(|device| device.bdi == bdi));
     let busy = busy_part(seen, bdi);
-    let rate = device.map_or_else(String::new, |device| {
+    let rate = bdi.and_then(|bdi| find_device(seen, bdi));
+    let rate = rate.map_or_else(String::new, |device| {
+        let disks = match device.below.is_empty() {
+            true => "",
+            false => "its disks ",
+        };
         format!(
-            "; {} wrote {}/s, busy {:.0} % of the time",
+            "; {} wrote {}/s, {disks}busy {:.0} % of the time",
             device.name(),
             format_size((device.written as f64 / seen.seconds) as u64),
             busy.min(1.0) * 100.0

@@ -7,7 +7,7 @@
 //! write 1,043: writers in two cgroups. What was measured: 996 (`scenarios/twin/io-psi-split.toml`).
 
 use super::command::cgroup_file;
-use super::drain::DrainBound;
+use super::drain::{self, DrainBound};
 use super::group::home_of;
 use super::remedy::Remedy;
 use crate::model::cgroup::display_path;
@@ -65,7 +65,7 @@ fn assist_remedy(rate: f64) -> Remedy {
 }
 
 fn split_remedy(seen: &Observation, device: &Device, top: &str) -> Option<Remedy> {
-    let busy = device.busy_ms as f64 / 1_000.0 / seen.seconds;
+    let busy = drain::busy_part(seen, Some(&device.bdi));
     let count = (1.0 / busy.max(1.0 / MOST)).ceil().max(2.0);
     let rate = device.written as f64 / seen.seconds;
     // Any thread's number moves its whole process.

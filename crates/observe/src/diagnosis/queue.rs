@@ -10,6 +10,7 @@
 //! Example: 16.7 MB/s and 20 ms make 160 KiB, and 32 requests of 256 KiB become 5 of 32.
 
 use super::command::cgroup_file;
+use super::drain;
 use super::holders::by_cgroup;
 use super::remedy::{Remedy, can_have_weir, echo_command, loaded_first, stock_first};
 use crate::model::host::{Device, QueueBound};
@@ -30,7 +31,7 @@ const BUSY: f64 = 0.6;
 /// is written there, if the device is busy for most of the time.
 pub fn find_flood(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<String> {
     let device = find_device(seen, bdi?)?;
-    if (device.busy_ms as f64) < BUSY * 1_000.0 * seen.seconds {
+    if drain::busy_part(seen, bdi) < BUSY {
         return None;
     }
     let written = by_cgroup(seen, |cgroup| {

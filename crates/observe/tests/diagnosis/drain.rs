@@ -54,6 +54,23 @@ fn who_bounds_the_drain() {
     assert!(!victim(&seen).drain.contains("io.latency"));
 }
 
+/// A device of LVM or dm-crypt has work for as long as a task submits it; the disk below is idle.
+#[test]
+fn a_disk_below_tells_whether_it_could_do_more() {
+    let mut seen = observation(6144, 8000, HOST);
+    let mut disk = seen.devices[0].clone();
+    (disk.bdi, disk.disk, disk.mounted_at) = ("8:0".into(), Some("sda".into()), None);
+    disk.busy_ms = 4_300;
+    (seen.devices[0].busy_ms, seen.devices[0].below) = (10_000, vec!["8:0".into()]);
+    seen.devices.push(disk);
+    (seen.flushers.looks, seen.flushers.ran) = (100, 97);
+    let said = victim(&seen).drain;
+    assert!(said.starts_with("flusher-bound"), "{said}");
+    assert!(said.ends_with("its disks busy 43 % of the time"), "{said}");
+    seen.devices[1].busy_ms = 9_900;
+    assert!(victim(&seen).drain.starts_with("device-bound"));
+}
+
 /// The published host: 77 GB can be dirty, background 7.7, limit 15.5, the flusher submits 578 MB/s.
 fn flusher_bound() -> Observation {
     let pages = |mb: u64| mb * 1_000_000 / 4096;
