@@ -288,7 +288,7 @@ impl Recording {
             within: seen.within,
             fuse_daemons: seen.fuse_daemons,
             homes: seen.homes,
-            flushers: seen.flushers,
+            flushers: seen.flushers.clone(),
             vmscan: seen.vmscan,
             weir: seen.weir,
             weir_is_installed: seen.weir_is_installed,

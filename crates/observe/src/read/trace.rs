@@ -8,6 +8,7 @@ mod dat;
 pub(crate) mod decode;
 mod format;
 mod hint;
+mod pasted;
 mod ring;
 mod text;
 

@@ -5,6 +5,7 @@
 //! A log of hung tasks, `/proc/PID/stack` and SysRq-w show in which functions tasks sleep, which
 //! tells what they wait for but neither how long nor behind what.
 
+use super::pasted;
 use crate::model::wait::{self, Wait};
 
 /// The command that records the throttle, reclaim and fsync, for any kernel.
@@ -26,7 +27,7 @@ pub fn explain_refusal(text: &str, events: &[String]) -> String {
         format!(
             "no event in it: it has stacks of tasks, in which {stacks}; they show neither how long nor behind what"
         )
-    } else if let Some(what) = counter_hint(text) {
+    } else if let Some(what) = pasted::of(text).or_else(|| counter_hint(text)) {
         format!("no event in it: {what}")
     } else if text.contains(" us |") {
         format!("no event in it that is understood{}", graph_hint(text))
