@@ -10,8 +10,8 @@ use super::live::now_ns;
 use crate::model::cgroup::ROOT;
 use crate::model::observation::{Flushers, Progress};
 use crate::model::wait::{Wait, classify_wait};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -141,10 +141,15 @@ impl Tasks {
                 });
             }
         }
+        self.flushers.rounds += 1;
+        let mut running = BTreeSet::new();
         for worker in &self.workers {
             self.flushers.looks += 1;
             match state_letter(*worker) {
-                Some('R') => self.flushers.ran += 1,
+                Some('R') => {
+                    self.flushers.ran += 1;
+                    running.extend(name(*worker).as_deref().and_then(flushed));
+                }
                 Some('D') => match waits_for(*worker, false) {
                     Some(Wait::Journal) => self.flushers.in_journal += 1,
                     Some(Wait::Reclaim) => self.flushers.in_reclaim += 1,
@@ -153,6 +158,9 @@ impl Tasks {
                 Some('I') | None => self.flushers.idle += 1,
                 Some(_) => {}
             }
+        }
+        for bdi in running {
+            *self.flushers.ran_for.entry(bdi).or_default() += 1;
         }
         found
     }
@@ -243,6 +251,13 @@ fn list_threads(directory: &Path) -> Vec<u32> {
 pub fn name(task: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{task}/comm")).ok()?;
     Some(name.trim().to_string())
+}
+
+/// The device that a worker flushes, by its name: `kworker/u16:1+flush-252:0`; `-flush` is what it did
+/// last.
+fn flushed(name: &str) -> Option<String> {
+    let (_, bdi) = name.split_once("+flush-")?;
+    Some(bdi.to_owned())
 }
 
 /// A cgroup directory's path below the root's.

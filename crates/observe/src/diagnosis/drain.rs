@@ -12,6 +12,11 @@ use crate::model::text::format_size;
 /// Part of the time from which on a busy device is what writers wait for.
 const BOUND: f64 = 0.6;
 
+/// Part of the time; a flusher that runs for longer never rests, whatever the disk seems to do:
+/// requests that
+/// it still gathers count as the disk's work.
+const NEVER_RESTS: f64 = 0.8;
+
 /// Words for a drain that nothing explains of what is looked at.
 const UNEXPLAINED: &str =
     "neither the disk nor the flusher was busy all the time: something else paces the drain";
@@ -51,6 +56,17 @@ pub(super) fn busy_part(seen: &Observation, bdi: Option<&str>) -> f64 {
     each.fold(0.0, f64::max)
 }
 
+/// A flusher of the device ran in nearly every round.
+fn never_rests(seen: &Observation, bdi: Option<&str>) -> bool {
+    let ran = bdi.and_then(|bdi| seen.flushers.ran_for.get(bdi));
+    ran.is_some_and(|ran| *ran as f64 > NEVER_RESTS * seen.flushers.rounds as f64)
+}
+
+/// Whether the disk may have time left, as far as its busy time tells.
+pub(super) fn has_time(seen: &Observation, bdi: Option<&str>) -> bool {
+    busy_part(seen, bdi) <= BOUND
+}
+
 fn find_device<'a>(seen: &'a Observation, bdi: &str) -> Option<&'a Device> {
     seen.devices.iter().find(|device| device.bdi == bdi)
 }
@@ -61,12 +77,14 @@ pub fn find_bound(seen: &Observation, bdi: Option<&str>) -> DrainBound {
         return DrainBound::Unknown;
     }
     let part = |some: u64, of: u64| if of > 0 { some as f64 / of as f64 } else { 0.0 };
-    let flushers = seen.flushers;
+    let flushers = &seen.flushers;
     let worked = flushers.looks - flushers.idle;
     if part(flushers.in_journal, worked) > BOUND {
         DrainBound::Journal
     } else if part(flushers.in_reclaim, worked) > BOUND {
         DrainBound::Reclaim
+    } else if never_rests(seen, bdi) {
+        DrainBound::Flusher
     } else if busy_part(seen, bdi) > BOUND {
         DrainBound::Device
     } else if part(flushers.ran, worked) > BOUND {
@@ -93,6 +111,10 @@ pub fn describe_drain(seen: &Observation, bdi: Option<&str>) -> String {
         }
         DrainBound::Device => {
             "device-bound: pauses do not make the disk faster, they keep dirty pages from growing"
+        }
+        DrainBound::Flusher if busy_part(seen, bdi) > BOUND => {
+            "flusher-bound: the flusher never rests, and what it gathers before it hands it to the disk counts as the disk's work; \
+             sleeping does not help the drain"
         }
         DrainBound::Flusher => {
             "flusher-bound: the flusher never rests and the disk has time left; sleeping does not help the drain"

@@ -45,10 +45,8 @@ pub fn flusher_remedies(
     let rate = device.written as f64 / seen.seconds;
     // Files of btrfs the agent leaves to the kernel.
     let assist = (kind != Some("btrfs")).then(|| assist_remedy(rate));
-    assist
-        .into_iter()
-        .chain(split_remedy(seen, device, top))
-        .collect()
+    let split = drain::has_time(seen, bdi).then(|| split_remedy(seen, device, top));
+    assist.into_iter().chain(split.flatten()).collect()
 }
 
 fn assist_remedy(rate: f64) -> Remedy {

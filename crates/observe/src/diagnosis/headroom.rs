@@ -87,7 +87,7 @@ pub fn drain_seconds_remedy(seen: &Observation, bound: DrainBound) -> Result<Rem
 
 /// Seconds of so many pages each that there is memory for, 0 if for too few; in pages of 4 KiB.
 fn with_room(seen: &Observation, limits: &Limits, host: &HostSettings, rate: u64) -> u64 {
-    let flushers = seen.flushers;
+    let flushers = &seen.flushers;
     let busy = flushers.looks.saturating_sub(flushers.idle).max(1);
     let waited = flushers.in_journal.saturating_add(flushers.in_reclaim);
     let mut headroom = Headroom {

@@ -316,7 +316,11 @@ impl Plausible for Flushers {
             in_journal,
             in_reclaim,
             idle,
+            rounds,
+            ref ran_for,
         } = *self;
-        plausible_counts([looks]) && all_at_most([ran, in_journal, in_reclaim, idle], looks)
+        plausible_counts([looks, rounds])
+            && all_at_most([ran, in_journal, in_reclaim, idle], looks)
+            && ran_for.values().all(|ran| *ran <= rounds)
     }
 }

@@ -84,7 +84,7 @@ pub struct Made {
 pub type Progress = BTreeMap<u32, u64>;
 
 /// Activity of flushers, in numbers of looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flushers {
     /// Looks at all tasks together.
     pub looks: u64,
@@ -97,6 +97,12 @@ pub struct Flushers {
     pub in_reclaim: u64,
     /// Looks that found a flusher idle.
     pub idle: u64,
+    /// Rounds of looks.
+    #[serde(default)]
+    pub rounds: u64,
+    /// Those of them that found a flusher of this device running.
+    #[serde(default)]
+    pub ran_for: BTreeMap<String, u64>,
 }
 
 impl Observation {

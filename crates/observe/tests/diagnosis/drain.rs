@@ -20,7 +20,7 @@ fn who_bounds_the_drain() {
         drain(
             Flushers {
                 ran: 45,
-                ..flushers
+                ..flushers.clone()
             },
             1000
         )
@@ -30,7 +30,7 @@ fn who_bounds_the_drain() {
         drain(
             Flushers {
                 in_journal: 45,
-                ..flushers
+                ..flushers.clone()
             },
             9900
         )
@@ -38,11 +38,11 @@ fn who_bounds_the_drain() {
     );
     let in_reclaim = Flushers {
         in_reclaim: 45,
-        ..flushers
+        ..flushers.clone()
     };
     assert!(drain(in_reclaim, 9900).starts_with("reclaim-bound"));
-    assert!(drain(flushers, 9900).starts_with("device-bound"));
-    assert!(drain(flushers, 100).starts_with("neither"));
+    assert!(drain(flushers.clone(), 9900).starts_with("device-bound"));
+    assert!(drain(flushers.clone(), 100).starts_with("neither"));
     // A target on this disk may explain what neither of them does.
     let mut seen = observation(6144, 8000, HOST);
     seen.cgroups[2].io_latency = vec!["254:0".into()];
@@ -68,6 +68,13 @@ fn a_disk_below_tells_whether_it_could_do_more() {
     assert!(said.starts_with("flusher-bound"), "{said}");
     assert!(said.ends_with("its disks busy 43 % of the time"), "{said}");
     seen.devices[1].busy_ms = 9_900;
+    assert!(victim(&seen).drain.starts_with("device-bound"));
+    // What a flusher gathers counts as the disk's work; one that ran in every round says otherwise.
+    seen.flushers.rounds = 100;
+    seen.flushers.ran_for = [("254:0".into(), 97)].into();
+    let said = victim(&seen).drain;
+    assert!(said.starts_with("flusher-bound"), "{said}");
+    seen.flushers.ran_for = [("254:0".into(), 60), ("8:0".into(), 97)].into();
     assert!(victim(&seen).drain.starts_with("device-bound"));
 }
 
