@@ -424,6 +424,18 @@ fn five_thousand_sleepers_are_all_counted() {
     passes("debian:6.12", &words(&options), "sleepers.sh", &["5000"]);
 }
 
+/// From 6.14 on programs may ask that what they write does not stay in the page cache.
+#[test]
+#[ignore = "a minute: make proof"]
+fn writers_that_want_nothing_cached_are_held_and_explained() {
+    let writer = program("dontcache");
+    let options = format!(
+        "--memory 1G --cpus 1 --count-instructions --disk d=1G,ext4,8M/s --file {}:/dontcache",
+        writer.display()
+    );
+    passes("debian:7.3", &words(&options), "dontcache.sh", &[]);
+}
+
 #[test]
 #[ignore = "some minutes: make proof"]
 fn knobs_take_what_the_policy_takes_a_million_times() {
