@@ -4,6 +4,7 @@
 # STALLs are the functions stage_* below. Wants disk "d" of 8M/s (ext4, 1G).
 . /tap.sh
 . /verdict.sh
+. /stacks.sh
 cd /sys/fs/cgroup || exit 1
 echo "+memory +io" >cgroup.subtree_control
 
@@ -142,6 +143,116 @@ stage_alone() {
 	explained alone host_limit /app
 	nothing_helps alone
 	end
+}
+
+# a client of FUSE, whose daemon meets the host's limit, which a neighbour fills; what it waits for the
+# daemon's own work and the journal's stays
+stage_fuse() {
+	begin app
+	stack fuse /mnt/d
+	flood
+	seconds=16
+	client &
+	explained fuse host_limit /flood memory.high
+	wait $!
+	before=$(p99)
+	typed fuse
+	sleep 6
+	client
+	shorter fuse "$before" "$(p99)"
+	seconds=8
+	umount /mnt/fuse
+	end
+}
+client() {
+	in_cgroup app fio --name=job --directory=/mnt/fuse --rw=write --bs=64k --rate=2m --size=64m \
+		--time_based --runtime=18 --output-format=json --output=/tmp/client.json >/dev/null 2>&1
+}
+# of the client's writes, in ms
+p99() {
+	sed -n 's/^ *"99.000000" : \([0-9]*\),*$/\1/p' /tmp/client.json | sort -n | tail -n 1 |
+		awk '{ print $1 / 1000000 }'
+}
+# one that writes faster than the disk, alone
+stage_fuse_alone() {
+	begin app
+	stack fuse /mnt/d
+	in_cgroup app dd if=/dev/zero of=/mnt/fuse/x bs=64k count=30000 2>/dev/null &
+	sleep 8
+	explained fuse-alone host_limit /
+	nothing_helps fuse-alone
+	umount /mnt/fuse
+	end
+}
+# a flusher that submits 8M/s of the 20M/s that the disk could do; wants /weir_submit.ko, dm_mod, dmsetup, four CPUs
+stage_flusher() {
+	disk=$(readlink -f /dev/weir/d)
+	umount /mnt/d
+	modprobe dm_mod
+	insmod /weir_submit.ko || exit 1
+	echo 1 >/sys/module/weir_submit/parameters/free
+	echo "0 $(cat "/sys/class/block/${disk##*/}/size") weir_submit $disk 8388608" |
+		dmsetup create --noudevsync slow || exit 1
+	mount /dev/dm-0 /mnt/d || exit 1
+	begin app
+	in_cgroup app fio --name=job --directory=/mnt/d --rw=write --bs=1m --size=40m --numjobs=8 \
+		--thread --end_fsync=1 >/dev/null 2>&1
+	echo 0 >/sys/module/weir_submit/parameters/free
+	paced
+	sleep 12
+	explained flusher host_limit /app '[assist]'
+	ok "flusher: it is said to be" grep -q flusher-bound /tmp/verdict
+	before=$(lost throttle)
+	ip link set lo up
+	# in the foreground, as it was printed
+	command=$(cat /tmp/command)
+	echo "# $command"
+	sh -c "$command" >/tmp/agent.out 2>&1 &
+	agent=$!
+	sleep 15
+	# one that has nothing to catch up with
+	echo 1 >app/cgroup.kill
+	sleep 1
+	paced
+	sleep 20
+	removed flusher throttle "$before"
+	ok "flusher: it is the agent" kill $agent
+	sed 's/^/# agent: /' /tmp/agent.out
+	end
+}
+
+# an operator who has read the README alone: what stalls is not known, the text is read, what it prints
+# first is typed; all of it within five minutes
+stage_stranger() {
+	begin db 134217728
+	flood
+	fio_in db --size=8m --fsync=1 --thinktime=50ms
+	sleep 4
+	began=$(uptime_s)
+	weir explain >/tmp/said
+	ended=$?
+	sed 's/^/# /' /tmp/said
+	echo "explain ended with $ended" >/tmp/verdict
+	ok "stranger: explained" is $ended 0
+	ok "stranger: the first is the database" grep -q '^/db: ' /tmp/said
+	before=$(said_p50)
+	sed -n 's/^  to change //p' /tmp/said | head -n 1 >/tmp/command
+	typed stranger
+	weir explain /db >/tmp/said
+	sed 's/^/# after: /' /tmp/said
+	took=$(($(uptime_s) - began))
+	echo "# $took s from the first command to the second look"
+	shorter stranger "$before" "$(said_p50)"
+	ok "stranger: within five minutes" test $took -le 300
+	end
+}
+# eight threads that want 13.6M/s together
+paced() { fio_in app --rw=randwrite --bs=128k --size=40m --numjobs=8 --thread --rate=1700k; }
+uptime_s() { sed 's/[. ].*//' /proc/uptime; }
+# the p50 of waits in the text, in ms
+said_p50() {
+	sed -n 's/.*p50 \([0-9.]*\) \(ms\|s\),.*/\1 \2/p' /tmp/said | head -n 1 |
+		awk '{ print $2 == "s" ? $1 * 1000 : $1 }'
 }
 
 for stall in "$@"; do

@@ -161,6 +161,52 @@ fn the_first_command_helps_without_the_module() {
     }
 }
 
+/// A client of FUSE beside a flood, and one that outruns the disk.
+#[test]
+#[ignore = "minutes: make stalls"]
+fn a_client_of_fuse_without_the_module() {
+    let machine = [SMALL, &["--package", "fuse-overlayfs"]].concat();
+    for kernel in ["debian:6.12", "debian:7.3"] {
+        contact(kernel, &machine, &["fuse"]);
+        contact(kernel, &machine, &["fuse_alone"]);
+    }
+}
+
+/// Four CPUs, of which one submits 8M/s of what the disk could do.
+#[test]
+#[ignore = "minutes: make stalls"]
+fn a_flusher_that_is_too_slow_without_the_module() {
+    let drivers = format!("{ROOT}/crates/lab/disk");
+    let mut machine = vec![
+        "--cpus",
+        "4",
+        "--memory",
+        "1500M",
+        "--disk",
+        "d=1G,ext4,20M/s",
+    ];
+    machine.extend([
+        "--package",
+        "dmsetup",
+        "--driver",
+        "dm_mod",
+        "--kbuild",
+        &drivers,
+    ]);
+    for kernel in ["debian:6.12", "debian:7.3"] {
+        contact(kernel, &machine, &["flusher"]);
+    }
+}
+
+/// The kernels of Debian 12 and 13.
+#[test]
+#[ignore = "minutes: make stalls"]
+fn a_stranger_gets_from_a_stall_to_its_remedy() {
+    for kernel in ["debian:6.1", "debian:7.3"] {
+        contact(kernel, SMALL, &["stranger"]);
+    }
+}
+
 #[test]
 #[ignore = "minutes: make stalls"]
 fn rename_truncate_o_dsync_io_uring_and_freeze_wait_behind_a_flood() {
@@ -296,5 +342,17 @@ fn the_bill_costs_half_a_percent_of_a_cpu_at_most() {
     args.extend(["--disk", "d=1G,ext4,1M/s", "--file", &tap]);
     args.extend(COUNTED);
     args.extend([script.as_str(), "1000"]);
+    common::passes(&args);
+}
+
+/// What the event by which a task's cgroup is known after its end adds to a fork.
+#[test]
+#[ignore = "a minute: make stalls"]
+fn explain_adds_little_to_a_fork() {
+    let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{ROOT}/crates/weir/tests/guest/fork-cost.sh");
+    let mut args = vec!["--no-module", "--memory", "1G", "--file", &tap];
+    args.extend(COUNTED);
+    args.push(&script);
     common::passes(&args);
 }

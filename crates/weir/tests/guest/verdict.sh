@@ -7,7 +7,7 @@ explain() {
 	weir explain "$victim" --for "${seconds}s" --json >/tmp/verdict
 	ended=$?
 	echo "explain ended with $ended" >>/tmp/verdict
-	sed -n 's/^ *"command": "\(.*\)",$/\1/p' /tmp/verdict | head -n 1 >/tmp/command
+	sed -n 's/^ *"command": "\(.*\)",$/\1/p' /tmp/verdict | head -n 1 | sed 's/\\\(.\)/\1/g' >/tmp/command
 }
 
 # lost KIND: seconds, 0 if none
