@@ -490,6 +490,59 @@ fn a_plan_is_found_on_hosts_of_any_size() {
     }
 }
 
+/// A writer that takes half of a disk beside eight floods, on hosts whose disk takes 51 s to write what
+/// may be dirty.
+#[test]
+fn a_plan_is_found_for_a_writer_beside_floods_on_hosts_of_any_size() {
+    for gigabytes in [4, 128, 512, 2048] {
+        let rate = gigabytes * 4;
+        // As many calls on hosts of all sizes.
+        let (half, piece) = (rate / 2, (32 * gigabytes).clamp(128, 16 << 10));
+        let file = scenario(&format!(
+            r#"
+title = "a writer beside floods"
+[host]
+memory = "{gigabytes}G"
+cpus = 8
+[[disk]]
+name = "d"
+size = "8192G"
+write_bandwidth = "{rate}M/s"
+filesystem = "ext4"
+[cgroup.victim]
+[cgroup.flood]
+copies = 8
+[[job]]
+name = "victim"
+cgroup = "victim"
+fio = {{ rw = "write", bs = "{}k", size = "{half}g", rate = "{half}m" }}
+[[job]]
+name = "flood"
+cgroup = "flood"
+fio = {{ rw = "write", bs = "{piece}k", size = "{half}g", numjobs = 8, rate = "{half}m" }}
+[[phase]]
+name = "p"
+jobs = ["victim", "flood"]
+duration = "60s"
+delay = {{ victim = "30s" }}
+[[expect]]
+metric = "weir.p.victim.clat_p99_ns"
+at_most = "1ms"
+"#,
+            piece / 8
+        ));
+        let plan = weir().arg("plan").arg(file.path()).assert().code(0);
+        plan.stdout(contains("/victim/memory.dirty_min"));
+        // A sweep finds ceilings below about a hundredth of memory.
+        if gigabytes == 512 {
+            let mut ceilings = weir();
+            ceilings.args(["plan", "--knob", "flood/memory.dirty_bytes"]);
+            let plan = ceilings.arg(file.path()).assert().code(0);
+            plan.stdout(contains("memory.dirty_bytes; done"));
+        }
+    }
+}
+
 #[test]
 fn a_plan_says_why_there_is_none() {
     let syncs = "size = \"64m\", fdatasync = 1, thinktime = \"20ms\"";
