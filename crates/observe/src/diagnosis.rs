@@ -326,13 +326,15 @@ fn judge_fuse(seen: &Observation, verdict: &mut Verdict) {
         verdict.cause = Cause::NotWriteback;
         verdict.waits_for = Some(Wait::Fuse);
         verdict.because =
-            "its tasks wait for the daemon of a FUSE filesystem, which does not wait itself".into();
+            "its tasks wait for the daemon of a FUSE filesystem, which no limit of dirty pages holds".into();
         verdict.next = "no dirty limit changes this".into();
         return;
     }
     let of = found.tasks.first().map_or_else(String::new, |task| {
         format!(", {} ({})", task.name, task.task)
     });
+    let mut remedies = found.remedies.clone();
+    remedy::leave_room(&mut remedies);
     let because = found
         .because
         .replace(OWN, &format!("{} has most of them", found.cgroup));
@@ -343,6 +345,7 @@ fn judge_fuse(seen: &Observation, verdict: &mut Verdict) {
         cgroup,
         lost,
         seconds_by_kind: kinds,
+        remedies,
         ..found
     };
 }

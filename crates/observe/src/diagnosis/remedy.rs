@@ -36,6 +36,8 @@ pub struct Remedy {
 }
 
 const MIB: u64 = 1 << 20;
+/// The host's limit times this is what a file's reader is told to raise it to at most.
+const UNSEEN: u64 = 4;
 
 pub(super) fn echo_command(knob: &str, value: &str, file: &str, effect: String) -> Remedy {
     Remedy {
@@ -294,14 +296,39 @@ pub(super) fn high_of(seen: &Observation, top: &str, bytes: u64) -> Option<Remed
     ))
 }
 
+/// For a FUSE daemon, which dirties pages for all its clients. A `memory.high` of others alone leaves it
+/// half of what may be dirty, and they hold more than theirs at times, as the kernel's counts of a
+/// cgroup are two seconds old: with the host's limit raised beside it none of that reaches the daemon
+/// (docs/experiments/0055-first-contact-fuse.md).
+pub(super) fn leave_room(remedies: &mut Vec<Remedy>) {
+    let at = |knob: &str| remedies.iter().position(|remedy| remedy.knob == knob);
+    let (Some(high), Some(limit)) = (at("memory.high"), at("vm.dirty_bytes")) else {
+        return;
+    };
+    let (bound, raised) = (&remedies[high], &remedies[limit]);
+    let both = Remedy {
+        command: format!("{} && {}", bound.command, raised.command),
+        effect: format!(
+            "{}; the daemon writes for all its clients, and has room when others hold more than theirs for a moment; \
+             fsync waits for more",
+            bound.effect
+        ),
+        ..bound.clone()
+    };
+    remedies.insert(high, both);
+}
+
 /// The host's setting, for all cgroups.
 fn raise_limit(seen: &Observation, factor: f64) -> Option<Remedy> {
     let (_, limits) = seen.limits.last()?;
-    // More than 40 % of memory dirty makes reclaim wait for the disk.
+    // More than 40 % of memory dirty makes reclaim wait for the disk. A file does not tell how much
+    // there is.
     let most = seen
         .host
         .as_ref()
-        .map_or(u64::MAX / MIB * MIB, |host| host.dirtyable * PAGE / 5 * 2);
+        .map_or(limits.thresh * PAGE * UNSEEN, |host| {
+            host.dirtyable * PAGE / 5 * 2
+        });
     let bytes = ((limits.thresh * PAGE) as f64 * factor) as u64;
     let bytes = bytes.min(most).div_ceil(MIB) * MIB;
     if bytes <= limits.thresh * PAGE {

@@ -146,6 +146,19 @@ fn clients_of_fuse_wait_for_what_their_daemon_waits_for() {
     seen.fuse_daemons.insert(9);
     seen.homes.insert(9, String::new());
     seen.names.insert(9, "fuse-overlayfs".into());
+    // A bound on a flood alone leaves the daemon too little.
+    let flood = victim(&seen);
+    assert_eq!(flood.culprit.as_deref(), Some("/noisy"));
+    let both = command(&flood);
+    assert!(
+        both.starts_with("echo 367M > /sys/fs/cgroup/noisy/memory.high && "),
+        "{both}"
+    );
+    assert!(
+        both.ends_with("sysctl -w vm.dirty_bytes=67108864"),
+        "{both}"
+    );
+    assert!(!flood.remedies[1].command.contains("&&"));
     seen.cgroups[2].dirty = 52 << 10;
     let verdict = victim(&seen);
     assert_eq!(

@@ -93,6 +93,17 @@ fn a_byte_setting_scaled_to_a_small_cgroup() {
         verdict.limit
     );
     assert_eq!(verdict.remedies[0].knob, "vm.dirty_bytes");
+    // A file does not tell how much memory there is: no more than four times the limit.
+    let mut file = seen.clone();
+    (file.host, file.is_live) = (None, false);
+    let remedies = victim(&file).remedies;
+    let raised = remedies.iter().find(|of| of.knob == "vm.dirty_bytes");
+    let raised = raised
+        .expect("named")
+        .value
+        .parse::<u64>()
+        .expect("a number");
+    assert!(raised <= 4 * EASY.thresh * 4096, "{raised}");
     seen.weir = Some("idle".into());
     assert_eq!(
         command(&victim(&seen)),
