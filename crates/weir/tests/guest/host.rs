@@ -54,7 +54,9 @@ fn the_agent_limits_who_allocates_most() {
 #[ignore = "minutes: make proof"]
 fn the_agent_keeps_rules_without_the_module() {
     let options = "--no-module --cpus 1 --memory 1G --disk d=1G,ext4,8M/s --timeout 60m";
-    passes("stock.sh", options, &[]);
+    for kernel in ["debian:6.12", "debian:7.3"] {
+        passes("stock.sh", &format!("--kernel {kernel} {options}"), &[]);
+    }
 }
 
 #[test]
