@@ -13,8 +13,7 @@ use crate::model::text::format_size;
 const BOUND: f64 = 0.6;
 
 /// Part of the time; a flusher that runs for longer never rests, whatever the disk seems to do:
-/// requests that
-/// it still gathers count as the disk's work.
+/// requests that it still gathers count as the disk's work.
 const NEVER_RESTS: f64 = 0.8;
 
 /// Words for a drain that nothing explains of what is looked at.
