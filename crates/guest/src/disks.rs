@@ -5,7 +5,7 @@ use crate::protocol::{DISK_MODULE_PATH, GuestConfig, SUBMIT_MODULE_PATH};
 use anyhow::{Context, Result};
 use runner::disks::{encrypt_device, format_device, map_device, mount_disk, shape_queue};
 use runner::system::{CGROUP_ROOT, run};
-use runner::{Channel, Disk, Site};
+use runner::{Channel, MountedDisk, Site};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,7 +57,7 @@ pub fn prepare_disks(config: &GuestConfig, channel: &Channel) -> Result<Site> {
                     )
                 })
                 .with_context(|| format!("disk {}", disk.name))?;
-            disks.insert(disk.name.clone(), Disk::new(&directory, &device)?);
+            disks.insert(disk.name.clone(), MountedDisk::new(&directory, &device)?);
         }
     }
     Ok(Site {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a run changes for the whole machine, to be asked about before.
 
-use crate::{Host, disk, has_module, worker};
+use crate::{LocalHost, disk, has_module, worker};
 use runner::disks;
 use scenario::executor::Request;
 use scenario::model::Arm;
@@ -9,7 +9,7 @@ use std::fs;
 
 /// One line for each change that others on this machine notice; it is put back when the run is
 /// over.
-pub fn list_changes(host: &Host, request: &Request) -> Vec<String> {
+pub fn list_changes(host: &LocalHost, request: &Request) -> Vec<String> {
     let scenario = request.scenario;
     let mut lines = Vec::new();
     let now = |name: &str| {

@@ -7,7 +7,7 @@
 //! before. The worker has ended when this begins, and with it the hold that made disks slow, so
 //! that what is still to be written back to them takes a moment.
 
-use crate::ledger::{self, Entry};
+use crate::ledger::{self, LedgerEntry};
 use crate::lock::Lock;
 use crate::{CGROUP, RUN, modules, mounts, processes};
 use anyhow::{Result, anyhow};
@@ -60,9 +60,9 @@ pub(crate) fn after_keeper() -> Result<()> {
 pub(crate) fn clean_up(lock: Lock) -> Result<()> {
     let mut left = Vec::new();
     let mut kept = Vec::new();
-    let (first, last): (Vec<Entry>, Vec<Entry>) = ledger::latest_first()
+    let (first, last): (Vec<LedgerEntry>, Vec<LedgerEntry>) = ledger::latest_first()
         .into_iter()
-        .partition(|entry| matches!(entry, Entry::Release { .. }));
+        .partition(|entry| matches!(entry, LedgerEntry::Release { .. }));
     settle_entries(first, &mut kept, &mut left);
     // Also those that have left the environment behind, if they are in a cgroup of the run.
     let _ = fs::write(Path::new(CGROUP).join("cgroup.kill"), "1");
@@ -161,7 +161,7 @@ fn remove_cgroups() -> Option<String> {
 }
 
 /// Puts entries back; what cannot be is kept, with why.
-fn settle_entries(entries: Vec<Entry>, kept: &mut Vec<Entry>, left: &mut Vec<String>) {
+fn settle_entries(entries: Vec<LedgerEntry>, kept: &mut Vec<LedgerEntry>, left: &mut Vec<String>) {
     for entry in entries {
         if let Err(why) = put_back(&entry) {
             left.push(format!("{why:#}"));
@@ -170,10 +170,10 @@ fn settle_entries(entries: Vec<Entry>, kept: &mut Vec<Entry>, left: &mut Vec<Str
     }
 }
 
-fn put_back(entry: &Entry) -> Result<()> {
+fn put_back(entry: &LedgerEntry) -> Result<()> {
     match entry {
         // Without the file, or the device that the value is about, there is nothing to put back.
-        Entry::Write { file, value } | Entry::Release { file, value } => {
+        LedgerEntry::Write { file, value } | LedgerEntry::Release { file, value } => {
             match fs::write(file, value) {
                 Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
                 Err(why) if why.raw_os_error() == Some(nix::libc::ENODEV) => Ok(()),
@@ -182,12 +182,14 @@ fn put_back(entry: &Entry) -> Result<()> {
                 }
             }
         }
-        Entry::Remove { directory } => ignore_not_found(fs::remove_dir_all(directory))
+        LedgerEntry::Remove { directory } => ignore_not_found(fs::remove_dir_all(directory))
             .map_err(|why| anyhow!("removing {}: {why}", directory.display())),
-        Entry::Unload { module } => retry_for_a_while(|| match modules::try_unload(module)? {
-            true => Ok(()),
-            false => Err(anyhow!("the kernel module {module} is in use")),
-        }),
+        LedgerEntry::Unload { module } => {
+            retry_for_a_while(|| match modules::try_unload(module)? {
+                true => Ok(()),
+                false => Err(anyhow!("the kernel module {module} is in use")),
+            })
+        }
     }
 }
 

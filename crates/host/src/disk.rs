@@ -221,7 +221,7 @@ fn be_disk() -> Result<()> {
     });
     std::thread::spawn(move || {
         // Its end is the socket's, and with that the device's.
-        let disk = Disk {
+        let disk = ServedDisk {
             memory: Arc::new(memory),
             slow,
             bandwidth: [read, write],
@@ -236,7 +236,7 @@ fn be_disk() -> Result<()> {
     Ok(())
 }
 
-struct Disk {
+struct ServedDisk {
     memory: Arc<File>,
     slow: Arc<AtomicBool>,
     /// Of reads and of writes, bytes per second; 0 for no bound.
@@ -252,7 +252,7 @@ struct Reply {
     read: Option<(u64, usize)>,
 }
 
-impl Disk {
+impl ServedDisk {
     /// Does what the kernel asks for until it asks for nothing more.
     fn answer_requests(&self, socket: &UnixStream) -> io::Result<()> {
         let out = Arc::new(Mutex::new(socket.try_clone()?));
@@ -368,7 +368,7 @@ mod tests {
         let memory = File::from(memfd_create(PROGRAM, MFdFlags::empty()).expect("memory"));
         memory.set_len(1 << 20).expect("1 MiB");
         let slow = Arc::new(AtomicBool::new(false));
-        let disk = Disk {
+        let disk = ServedDisk {
             memory: Arc::new(memory),
             slow: slow.clone(),
             bandwidth: [0, write],

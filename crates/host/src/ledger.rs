@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The way to put one thing back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Entry {
+pub enum LedgerEntry {
     /// Write a value into a file of the kernel's, if that is still there.
     Write {
         /// The file to be written.
@@ -48,7 +48,7 @@ fn ledger_file() -> PathBuf {
 ///
 /// # Errors
 /// It cannot be written: nothing may be changed.
-pub fn add(entry: &Entry) -> Result<()> {
+pub fn add(entry: &LedgerEntry) -> Result<()> {
     let line = format!("{}\n", serde_json::to_string(entry)?);
     OpenOptions::new()
         .create(true)
@@ -64,14 +64,14 @@ pub fn add(entry: &Entry) -> Result<()> {
 /// The file cannot be read.
 pub fn remember_value(path: &Path) -> Result<()> {
     let value = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
-    add(&Entry::Write {
+    add(&LedgerEntry::Write {
         file: path.to_owned(),
         value: value.trim_end().to_owned(),
     })
 }
 
 /// All entries, the latest first. A line that its writer was killed at stands for no change.
-pub fn latest_first() -> Vec<Entry> {
+pub fn latest_first() -> Vec<LedgerEntry> {
     let text = fs::read_to_string(ledger_file()).unwrap_or_default();
     let entries = text
         .lines()
@@ -84,7 +84,7 @@ pub fn latest_first() -> Vec<Entry> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn keep_entries(entries: &[Entry]) -> Result<()> {
+pub fn keep_entries(entries: &[LedgerEntry]) -> Result<()> {
     fs::remove_file(ledger_file()).or_else(|why| match why.kind() {
         std::io::ErrorKind::NotFound => Ok(()),
         _ => Err(why),

@@ -59,7 +59,7 @@ pub const MARK: &str = "WEIR_RUN_ON_HOST";
 pub type Agree<'a> = dyn Fn(&[String]) -> anyhow::Result<bool> + 'a;
 
 /// This machine as a place where scenarios run.
-pub struct Host<'a> {
+pub struct LocalHost<'a> {
     /// Disks by name that lie in directories; the others are made.
     pub disks: BTreeMap<String, PathBuf>,
     /// The module to load, if none is loaded.
@@ -70,7 +70,7 @@ pub struct Host<'a> {
     pub agree: &'a Agree<'a>,
 }
 
-impl Executor for Host<'_> {
+impl Executor for LocalHost<'_> {
     fn find_refusals(&self, scenario: &Scenario) -> Vec<Refusal> {
         check::of_scenario(scenario, &self.disks)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel's modules: loaded where one is missing, and unloaded afterwards if it was.
 
-use crate::ledger::{self, Entry};
+use crate::ledger::{self, LedgerEntry};
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::kmod::{DeleteModuleFlags, delete_module};
@@ -44,7 +44,7 @@ pub fn load_with_dependencies(name: &str) -> Result<()> {
     let wanted = with_dependencies(name).unwrap_or_else(|| vec![name.to_owned()]);
     for module in wanted {
         if !before.contains(&module) {
-            ledger::add(&Entry::Unload { module })?;
+            ledger::add(&LedgerEntry::Unload { module })?;
         }
     }
     runner::system::run(Command::new("modprobe").arg(name))

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir run`'s side: one keeper for each arm and repeat, and what it says.
 
-use crate::{Host, RunConfig, clean, keeper};
+use crate::{LocalHost, RunConfig, clean, keeper};
 use anyhow::{Context, Result, anyhow};
 use runner::klog::HARMLESS_TAINT;
 use scenario::executor::{Error, Outcome, Progress, Request, Run};
 use scenario::metric::{Figures, compute_metrics};
 use scenario::model::Arm;
 use scenario::place::Place;
-use scenario::rundir::{About, Event, Kept};
+use scenario::rundir::{About, Event, RunFiles};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, Stdio};
@@ -48,7 +48,11 @@ impl Interrupt {
 ///
 /// # Errors
 /// What kept a run from beginning. What happens later is in its [`Outcome`].
-pub fn run(host: &Host, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, Error> {
+pub fn run(
+    host: &LocalHost,
+    request: &Request,
+    progress: &dyn Progress,
+) -> Result<Vec<Run>, Error> {
     let phases = runner::jobs::phase_times(request.scenario)?;
     let each = OVERHEAD + phases.iter().sum::<Duration>();
     let arms = (0..request.repeat).flat_map(|repeat| {
@@ -80,7 +84,7 @@ pub fn run(host: &Host, request: &Request, progress: &dyn Progress) -> Result<Ve
 
 /// One run; `tell` is told what is done now, and how many phases are over.
 fn run_once(
-    host: &Host,
+    host: &LocalHost,
     request: &Request,
     arm: Arm,
     repeat: u32,
@@ -98,7 +102,7 @@ fn run_once(
         Some(out) => {
             let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
             let about = About::started_now(request, arm, repeat, Place::Host);
-            Some(Kept::create(&directory, about)?)
+            Some(RunFiles::create(&directory, about)?)
         }
         None => None,
     };

@@ -3,11 +3,11 @@
 //! which has to be able to do it whenever this process ends.
 
 use crate::disk::Made;
-use crate::ledger::{self, Entry};
+use crate::ledger::{self, LedgerEntry};
 use crate::{CGROUP, RUN, RunConfig, has_module, modules, mounts};
 use anyhow::{Context, Result, anyhow, bail};
 use runner::system::{self, CGROUP_ROOT};
-use runner::{Channel, Disk, Machine, Site, disks};
+use runner::{Channel, Machine, MountedDisk, Site, disks};
 use scenario::model::{Arm, Scenario};
 use scenario::rundir::Event;
 use std::cell::RefCell;
@@ -58,7 +58,7 @@ fn run(config: &RunConfig, channel: &Channel) -> Result<()> {
         };
         let place = place.with_context(|| format!("disk {}", disk.name))?;
         if disk.io_cost {
-            ledger::add(&Entry::Release {
+            ledger::add(&LedgerEntry::Release {
                 file: Path::new(CGROUP_ROOT).join("io.cost.qos"),
                 value: format!("{} enable=0 ctrl=auto", place.number),
             })?;
@@ -132,7 +132,7 @@ pub(crate) fn missing_controllers(scenario: &Scenario) -> BTreeSet<String> {
 fn enable_controllers(scenario: &Scenario) -> Result<()> {
     let root = Path::new(CGROUP_ROOT);
     for controller in missing_controllers(scenario) {
-        ledger::add(&Entry::Write {
+        ledger::add(&LedgerEntry::Write {
             file: root.join("cgroup.subtree_control"),
             value: format!("-{controller}"),
         })?;
@@ -144,7 +144,7 @@ fn enable_controllers(scenario: &Scenario) -> Result<()> {
 }
 
 /// Puts what the scenario says on a block device, and mounts it.
-fn mount_disk(disk: &scenario::model::Disk, device: &Path) -> Result<Disk> {
+fn mount_disk(disk: &scenario::model::Disk, device: &Path) -> Result<MountedDisk> {
     let kind = disks::kernel_name(disk.filesystem);
     if !has_filesystem(kind) {
         modules::load_with_dependencies(kind)?;
@@ -164,7 +164,7 @@ fn mount_disk(disk: &scenario::model::Disk, device: &Path) -> Result<Disk> {
         disk.filesystem,
         disk.mount_options.as_deref(),
     )?;
-    Disk::new(&directory, &device)
+    MountedDisk::new(&directory, &device)
 }
 
 /// Can the kernel mount such a filesystem without loading a module?
@@ -174,17 +174,17 @@ pub(crate) fn has_filesystem(kind: &str) -> bool {
 }
 
 /// A directory of the run's own in one that was given.
-fn use_given_directory(directory: &Path) -> Result<Disk> {
+fn use_given_directory(directory: &Path) -> Result<MountedDisk> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let name = format!("weir-run-{}-{}", std::process::id(), now.as_nanos());
     let own = directory.join(name);
     // The name is new, so it is the run's if it is there.
-    ledger::add(&Entry::Remove {
+    ledger::add(&LedgerEntry::Remove {
         directory: own.clone(),
     })?;
     fs::create_dir(&own).with_context(|| format!("making {}", own.display()))?;
     let number = device_number(directory).context("it is on no block device")?;
-    Ok(Disk {
+    Ok(MountedDisk {
         directory: own,
         number,
     })
@@ -198,7 +198,7 @@ pub(crate) fn device_number(directory: &Path) -> Option<String> {
         true => device,
         // btrfs has a number of its own.
         false => {
-            let number = Disk::new(directory, &mount.source).ok()?.number;
+            let number = MountedDisk::new(directory, &mount.source).ok()?.number;
             Path::new("/sys/dev/block").join(number)
         }
     };
@@ -226,7 +226,7 @@ impl Machine for Here<'_> {
             bail!("weir is not loaded any more, and no module was given to load");
         };
         self.channel.send_stage("loading weir.ko");
-        ledger::add(&Entry::Unload {
+        ledger::add(&LedgerEntry::Unload {
             module: "weir".into(),
         })?;
         // In its own words, with those of the kernel's log.

@@ -21,7 +21,7 @@ use scenario::executor::{self, Executor, Progress, Refusal, Request, Run};
 use scenario::metric::{Figures, compute_metrics};
 use scenario::model::{Arm, Disk, Scenario};
 use scenario::place::{self, Place};
-use scenario::rundir::{About, Kept};
+use scenario::rundir::{About, RunFiles};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -228,7 +228,7 @@ impl Guests<'_> {
             .directory
             .join(format!("{}-{}", arm.name(), repeat + 1));
         let about = About::started_now(self.request, arm, repeat, Place::Lab);
-        let record = Kept::create(&directory, about)?;
+        let record = RunFiles::create(&directory, about)?;
         let (packages, drivers) = needed_extras(scenario);
         let contents = Contents {
             disks: &self.disks,
@@ -321,7 +321,7 @@ struct Listener<'a> {
     lab: &'a Guests<'a>,
     arm: Arm,
     repeat: u32,
-    record: Kept,
+    record: RunFiles,
     witness: Witness,
     figures: Figures,
     /// The first time that something could not be kept.

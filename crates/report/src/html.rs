@@ -167,9 +167,9 @@ fn panel_legend(panel: &Panel) -> String {
     let mut out = String::from("<ul class=\"legend\">\n");
     for (index, mark) in panel.marks.iter().enumerate() {
         let shape = match mark.kind {
-            pictures::Kind::Dots => "<path class=\"dots STYLE\" d=\"M14 6h0\"/>",
-            pictures::Kind::Line => "<path class=\"line STYLE\" d=\"M0 6h28\"/>",
-            pictures::Kind::Area => "<path class=\"area STYLE\" d=\"M4 0h20v12h-20z\"/>",
+            pictures::MarkKind::Dots => "<path class=\"dots STYLE\" d=\"M14 6h0\"/>",
+            pictures::MarkKind::Line => "<path class=\"line STYLE\" d=\"M0 6h28\"/>",
+            pictures::MarkKind::Area => "<path class=\"area STYLE\" d=\"M4 0h20v12h-20z\"/>",
         };
         out += &format!(
             "<li><button type=\"button\" aria-pressed=\"true\" data-mark=\"{index}\"><svg viewBox=\"0 0 28 12\" width=\"28\" height=\"12\" aria-hidden=\"true\">{}</svg> {}</button></li>\n",

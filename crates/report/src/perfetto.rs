@@ -30,7 +30,7 @@ const COUNTER: u64 = 4;
 
 /// Quantity that a counter counts, as `CounterDescriptor` has it.
 #[derive(Clone, Copy)]
-enum Unit {
+enum CounterUnit {
     /// Bytes, as `UNIT_SIZE_BYTES`.
     Bytes,
     /// A name of one's own.
@@ -51,29 +51,37 @@ pub fn perfetto_trace(run: &Timeline) -> Vec<u8> {
         ("freerun", &host.freerun),
         ("background", &host.background),
     ] {
-        trace.add_counter(top, name, Unit::Bytes, series);
+        trace.add_counter(top, name, CounterUnit::Bytes, series);
     }
     for (name, series) in &run.pressure {
         let name = format!("pressure {name}");
-        trace.add_counter(top, &name, Unit::Named("% of the time"), series);
+        trace.add_counter(top, &name, CounterUnit::Named("% of the time"), series);
     }
     for cgroup in &run.cgroups {
         let name = format!("dirty + writeback {}", cgroup.path);
-        trace.add_counter(top, &name, Unit::Bytes, &cgroup.held);
+        trace.add_counter(top, &name, CounterUnit::Bytes, &cgroup.held);
     }
     for domain in &run.domains {
         let group = trace.add_track(Track::Group(&domain.name), Some(top));
-        let rate = Unit::Named("bytes/s");
+        let rate = CounterUnit::Named("bytes/s");
         for (name, unit, series) in [
-            ("dirty of the domain", Unit::Bytes, &domain.dirty),
-            ("setpoint", Unit::Bytes, &domain.setpoint),
-            ("on the device", Unit::Bytes, &domain.device_dirty),
-            ("device's setpoint", Unit::Bytes, &domain.device_setpoint),
+            ("dirty of the domain", CounterUnit::Bytes, &domain.dirty),
+            ("setpoint", CounterUnit::Bytes, &domain.setpoint),
+            ("on the device", CounterUnit::Bytes, &domain.device_dirty),
+            (
+                "device's setpoint",
+                CounterUnit::Bytes,
+                &domain.device_setpoint,
+            ),
             ("base rate", rate, &domain.base_rate),
             ("held to", rate, &domain.task_rate),
             ("written", rate, &domain.written),
             ("dirtied", rate, &domain.dirtied),
-            ("position ratio", Unit::Named("ratio"), &domain.pos_ratio),
+            (
+                "position ratio",
+                CounterUnit::Named("ratio"),
+                &domain.pos_ratio,
+            ),
         ] {
             trace.add_counter(group, name, unit, series);
         }
@@ -114,7 +122,7 @@ fn add_tasks(run: &Timeline, trace: &mut Trace) {
             ];
             trace.add_slice(track, loss.at, end, loss.to.name(), &notes);
         }
-        trace.add_counter(track, "dirtied", Unit::Bytes, &task.progress);
+        trace.add_counter(track, "dirtied", CounterUnit::Bytes, &task.progress);
     }
 }
 
@@ -179,13 +187,13 @@ impl Trace {
         self.tracks
     }
 
-    fn add_counter(&mut self, parent: u64, name: &str, unit: Unit, series: &Series) {
+    fn add_counter(&mut self, parent: u64, name: &str, unit: CounterUnit, series: &Series) {
         if series.is_empty() {
             return;
         }
         let counter = match unit {
-            Unit::Bytes => Message::default().add_number(3, 3),
-            Unit::Named(name) => Message::default().add_text(6, name),
+            CounterUnit::Bytes => Message::default().add_number(3, 3),
+            CounterUnit::Named(name) => Message::default().add_text(6, name),
         };
         let descriptor = Message::default().add_text(2, name).add_message(8, counter);
         let track = self.describe_track(descriptor, Some(parent));

@@ -60,7 +60,7 @@ pub struct Timeline {
     /// Pressure of the host, in percent of the time.
     pub pressure: Vec<(&'static str, Series)>,
     /// Cgroups with dirty pages.
-    pub cgroups: Vec<Cgroup>,
+    pub cgroups: Vec<CgroupSeries>,
     /// Figures that runs are compared by.
     pub figures: Vec<Figure>,
 }
@@ -193,7 +193,7 @@ impl To {
 
 /// A cgroup and its dirty pages.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cgroup {
+pub struct CgroupSeries {
     /// Below the root.
     pub path: String,
     /// Dirty and in writeback, in bytes.

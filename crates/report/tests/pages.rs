@@ -4,7 +4,7 @@
 
 use observe::Observation;
 use observe::trace::Trace;
-use report::timeline::{self, Cgroup, Loss, Task, Timeline, To};
+use report::timeline::{self, CgroupSeries, Loss, Task, Timeline, To};
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// A stock 6.12, host's limit 32 MiB, one writer at 500 KiB/s beside one without limit.
@@ -108,7 +108,7 @@ fn hostile_names_stay_text() {
     run.domains[0].name = hostile.into();
     run.tasks[0].name = hostile.into();
     run.tasks[0].cgroup = Some(hostile.into());
-    run.cgroups.push(Cgroup {
+    run.cgroups.push(CgroupSeries {
         path: hostile.into(),
         held: vec![(0.0, 1.0), (0.1, 2.0)],
     });

@@ -67,7 +67,7 @@ pub fn delay_ms(job: &Job, phase: &Phase) -> u64 {
 }
 
 /// A running fio and where it writes its result.
-pub struct Running {
+pub struct RunningJob {
     /// The job's name.
     pub name: String,
     /// The cgroup that it runs in; `None` is the root.
@@ -79,9 +79,9 @@ pub struct Running {
     syncs: bool,
 }
 
-impl Running {
+impl RunningJob {
     /// Starts the job for a phase.
-    pub fn start(job: &Job, phase: &Phase, site: &Site) -> Result<Running> {
+    pub fn start(job: &Job, phase: &Phase, site: &Site) -> Result<RunningJob> {
         if let Some(sync) = &job.sync {
             return spawn_sync(job, sync, phase, site);
         }
@@ -165,7 +165,7 @@ fn files_of(job: &Job, phase: &Phase) -> Option<String> {
     (!named).then(|| format!("--filename_format={}.$jobname.$jobnum.$filenum", phase.name))
 }
 
-fn spawn_fio(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<Running> {
+fn spawn_fio(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<RunningJob> {
     let [result, errors] = output_files(job, site);
     let log = File::create(&errors).with_context(|| format!("{}", errors.display()))?;
     let mut command = Command::new("fio");
@@ -194,7 +194,7 @@ fn spawn_fio(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<R
     let child = command
         .spawn()
         .with_context(|| format!("job {}: cannot start fio", job.name))?;
-    Ok(Running {
+    Ok(RunningJob {
         name: job.name.clone(),
         cgroup: job.cgroup.clone(),
         child,
@@ -204,7 +204,7 @@ fn spawn_fio(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<R
     })
 }
 
-fn spawn_sync(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<Running> {
+fn spawn_sync(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<RunningJob> {
     let [result, errors] = output_files(job, site);
     let file = |path: &PathBuf| File::create(path).with_context(|| format!("{}", path.display()));
     let mut command = Command::new("/proc/self/exe");
@@ -220,7 +220,7 @@ fn spawn_sync(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<Runn
     let child = command
         .spawn()
         .with_context(|| format!("job {}: cannot start {}", job.name, sync::PROGRAM))?;
-    Ok(Running {
+    Ok(RunningJob {
         name: job.name.clone(),
         cgroup: job.cgroup.clone(),
         child,

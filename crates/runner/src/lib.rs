@@ -27,4 +27,4 @@ mod weir_agent;
 
 pub use channel::Channel;
 pub use phases::{Machine, run};
-pub use site::{Disk, Site};
+pub use site::{MountedDisk, Site};

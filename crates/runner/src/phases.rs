@@ -19,7 +19,7 @@ use crate::channel::Channel;
 use crate::jobs;
 use crate::limits::Lifted;
 use crate::record::Recorder;
-use crate::sample::{Watch, Watched};
+use crate::sample::{PhaseWatch, Watched};
 use crate::schedule::{SLACK, Schedule};
 use crate::site::Site;
 use crate::{cgroups, system, tiers, weir_agent};
@@ -82,7 +82,7 @@ pub fn run(
             .filter(|job| phase.jobs.contains(&job.name) && !job.fio.is_empty())
         {
             channel.send_stage(format!("laying out {} for {}", job.name, phase.name));
-            jobs::Running::lay_out(job, phase, site)?;
+            jobs::RunningJob::lay_out(job, phase, site)?;
         }
     }
     nix::unistd::sync();
@@ -95,7 +95,7 @@ pub fn run(
         system::write_parameters(&scenario.host.weir)?;
     }
     let mut agent = match &scenario.agent {
-        Some(agent) if arm == Arm::Weir => Some(weir_agent::Running::start(agent)?),
+        Some(agent) if arm == Arm::Weir => Some(weir_agent::RunningAgent::start(agent)?),
         _ => None,
     };
     for phase in &scenario.phases {
@@ -112,9 +112,9 @@ pub fn run(
             .with_context(|| format!("phase {}", phase.name))?;
         agent
             .as_mut()
-            .map_or(Ok(()), weir_agent::Running::check_alive)?;
+            .map_or(Ok(()), weir_agent::RunningAgent::check_alive)?;
     }
-    agent.map_or(Ok(()), weir_agent::Running::end_agent)
+    agent.map_or(Ok(()), weir_agent::RunningAgent::end_agent)
 }
 
 fn is_allocating(job: &Job) -> bool {
@@ -145,12 +145,12 @@ fn run_phase(
         .keys()
         .map(|path| (path.clone(), site.cgroup_directory(path)))
         .collect();
-    let watch = Watch::start(Watched {
+    let watch = PhaseWatch::start(Watched {
         disks: site.disks.clone(),
         cgroups: cgroups.clone(),
     })?;
-    let tiers =
-        (!scenario.tiers.is_empty()).then(|| tiers::Watch::start(cgroups, scenario.top_nodes()));
+    let tiers = (!scenario.tiers.is_empty())
+        .then(|| tiers::TierWatch::start(cgroups, scenario.top_nodes()));
     let mut schedule = Schedule::new(waiting, phase, site);
     let end = Duration::from_millis(nominal) + SLACK;
     schedule.run_until(end)?;

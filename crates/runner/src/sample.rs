@@ -11,7 +11,7 @@
 
 use crate::cgroups::flat_key;
 use crate::flusher::Flushers;
-use crate::site::Disk;
+use crate::site::MountedDisk;
 use crate::system;
 use anyhow::{Context, Result};
 use knobs::PageSize;
@@ -37,13 +37,13 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Disks and cgroups that are watched.
 pub struct Watched {
     /// Disks, by their names.
-    pub disks: BTreeMap<String, Disk>,
+    pub disks: BTreeMap<String, MountedDisk>,
     /// Paths in the scenario, and where they are.
     pub cgroups: Vec<(String, PathBuf)>,
 }
 
 /// A phase being watched.
-pub struct Watch {
+pub struct PhaseWatch {
     start: Instant,
     before: Counters,
     watched: Watched,
@@ -84,15 +84,15 @@ const EVENTS: &[&str] = &[
     "workingset_refault",
 ];
 
-impl Watch {
+impl PhaseWatch {
     /// Starts to sample what is watched.
-    pub fn start(watched: Watched) -> Result<Watch> {
+    pub fn start(watched: Watched) -> Result<PhaseWatch> {
         let before = Counters::read(&watched)?;
         let stop = Arc::new(AtomicBool::new(false));
         let start = Instant::now();
         let (flag, cgroups) = (stop.clone(), watched.cgroups.clone());
         let sampler = std::thread::spawn(move || sample_until_stopped(&cgroups, start, &flag));
-        Ok(Watch {
+        Ok(PhaseWatch {
             start,
             before,
             watched,
@@ -251,7 +251,7 @@ fn dirty_stat(cgroup: &Path) -> Option<PathBuf> {
 
 /// Of the device that has the requests: before 6.4 the kernel counts a bio of the device mapper when
 /// it begins, so a disk would seem to have written all that it still queues.
-fn disk_bytes(disk: &Disk) -> Result<DiskBytes> {
+fn disk_bytes(disk: &MountedDisk) -> Result<DiskBytes> {
     // Documentation/block/stat.rst: read sectors are the third field, written ones the seventh, and
     // milliseconds of all requests the eleventh.
     let file = disk.lowest_device().join("stat");

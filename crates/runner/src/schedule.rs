@@ -35,8 +35,8 @@ pub struct Schedule<'a> {
     late: Duration,
     marked: Option<Instant>,
     stopped: Option<Instant>,
-    running: Vec<jobs::Running>,
-    memory: Vec<memory::Running>,
+    running: Vec<jobs::RunningJob>,
+    memory: Vec<memory::RunningMemoryJob>,
 }
 
 impl<'a> Schedule<'a> {
@@ -119,9 +119,9 @@ impl<'a> Schedule<'a> {
         match &job.memory {
             None => self
                 .running
-                .push(jobs::Running::start(job, self.phase, self.site)?),
+                .push(jobs::RunningJob::start(job, self.phase, self.site)?),
             Some(memory) => {
-                let running = memory::Running::start(job, memory, self.phase, self.site)?;
+                let running = memory::RunningMemoryJob::start(job, memory, self.phase, self.site)?;
                 self.memory.push(running);
             }
         }

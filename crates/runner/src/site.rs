@@ -14,14 +14,14 @@ pub struct Site {
     /// The directory of the cgroup below which the scenario's cgroups are made.
     pub cgroups: PathBuf,
     /// Disks, by their names.
-    pub disks: BTreeMap<String, Disk>,
+    pub disks: BTreeMap<String, MountedDisk>,
     /// For results of fio and the like, on no disk that is measured.
     pub scratch: PathBuf,
 }
 
 /// A disk of the scenario, mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub struct MountedDisk {
     /// Directory of the jobs' files.
     pub directory: PathBuf,
     /// The block device below, as cgroup files want it: `MAJOR:MINOR`.
@@ -38,21 +38,21 @@ impl Site {
     ///
     /// # Errors
     /// This place has no such disk.
-    pub fn find_disk(&self, name: &str) -> Result<&Disk> {
+    pub fn find_disk(&self, name: &str) -> Result<&MountedDisk> {
         let disk = self.disks.get(name);
         disk.with_context(|| format!("there is no disk {name} here"))
     }
 }
 
-impl Disk {
+impl MountedDisk {
     /// A block device, mounted at `directory`.
     ///
     /// # Errors
     /// There is no such device.
-    pub fn new(directory: &Path, device: &Path) -> Result<Disk> {
+    pub fn new(directory: &Path, device: &Path) -> Result<MountedDisk> {
         let metadata = fs::metadata(device).with_context(|| format!("{}", device.display()))?;
         let number = metadata.rdev();
-        Ok(Disk {
+        Ok(MountedDisk {
             directory: directory.to_owned(),
             number: format!("{}:{}", major(number), minor(number)),
         })

@@ -31,20 +31,20 @@ const LISTS: &[&str] = &[
 ];
 
 /// A phase being watched.
-pub struct Watch {
+pub struct TierWatch {
     start: Instant,
     stop: Arc<AtomicBool>,
     sampler: JoinHandle<TierSamples>,
 }
 
-impl Watch {
+impl TierWatch {
     /// Starts to sample where memory lies.
-    pub fn start(cgroups: Vec<(String, PathBuf)>, top_nodes: Vec<usize>) -> Watch {
+    pub fn start(cgroups: Vec<(String, PathBuf)>, top_nodes: Vec<usize>) -> TierWatch {
         let (start, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let flag = stop.clone();
         let sampler =
             std::thread::spawn(move || sample_until_stopped(&cgroups, top_nodes, start, &flag));
-        Watch {
+        TierWatch {
             start,
             stop,
             sampler,

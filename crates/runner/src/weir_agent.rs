@@ -17,11 +17,11 @@ const POLICY: &str = "/etc/weir/agent.toml";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running agent.
-pub struct Running(Child);
+pub struct RunningAgent(Child);
 
-impl Running {
+impl RunningAgent {
     /// Writes its policy and starts it.
-    pub fn start(agent: &Agent) -> Result<Running> {
+    pub fn start(agent: &Agent) -> Result<RunningAgent> {
         for directory in ["/etc/weir", "/run/weir"] {
             fs::create_dir_all(directory).with_context(|| format!("making {directory}"))?;
         }
@@ -31,7 +31,7 @@ impl Running {
             .stdin(Stdio::null())
             .spawn()
             .context("cannot start weir agent")?;
-        Ok(Running(child))
+        Ok(RunningAgent(child))
     }
 
     /// Fails if it has ended by itself.

@@ -14,24 +14,24 @@ pub struct Measured {
     /// From the first job's start to the last job's end.
     pub elapsed_ns: u64,
     /// fio jobs that ran, by name.
-    pub jobs: BTreeMap<String, Job>,
+    pub jobs: BTreeMap<String, MeasuredJob>,
     /// Jobs that read memory, by name.
     pub memory: BTreeMap<String, MemoryJob>,
     /// Jobs that allocate memory, by name.
     pub allocating: BTreeMap<String, AllocatingJob>,
     /// Disks, by name.
-    pub disks: BTreeMap<String, Disk>,
+    pub disks: BTreeMap<String, MeasuredDisk>,
     /// The whole host.
-    pub host: Host,
+    pub host: MeasuredHost,
     /// The scenario's cgroups, by path.
-    pub cgroups: BTreeMap<String, Cgroup>,
+    pub cgroups: BTreeMap<String, MeasuredCgroup>,
     /// Moved bytes and the times that count for tiers, on a host that has some.
     pub tiers: Option<Tiers>,
 }
 
 /// A fio job: rates of reads and writes together.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Job {
+pub struct MeasuredJob {
     /// Operations per second.
     pub iops: f64,
     /// Bytes per second.
@@ -112,7 +112,7 @@ pub struct Spread {
 
 /// Work of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Disk {
+pub struct MeasuredDisk {
     /// Bytes written to it.
     pub written: u64,
     /// Sum of the times of its requests, from when they were submitted; not kept by old results.
@@ -121,13 +121,13 @@ pub struct Disk {
 
 /// The whole host.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Host {
+pub struct MeasuredHost {
     /// Dirty + writeback, sample by sample, in bytes.
     pub held: Vec<u64>,
     /// Bytes in writeback, of these.
     pub writeback: Vec<u64>,
     /// Time in which its tasks were stalled.
-    pub pressure: Pressure,
+    pub pressure: MeasuredPressure,
     /// The same until then, as time went by.
     pub io_stalls: Vec<IoStalls>,
     /// CPU time of flushers.
@@ -166,7 +166,7 @@ pub struct IoStalls {
 
 /// Time in which tasks were stalled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pressure {
+pub struct MeasuredPressure {
     /// Some waited for I/O.
     pub io_some_ns: u64,
     /// All waited for I/O.
@@ -179,11 +179,11 @@ pub struct Pressure {
 
 /// A cgroup with its descendants.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cgroup {
+pub struct MeasuredCgroup {
     /// Dirty + writeback, sample by sample, in bytes.
     pub held: Vec<u64>,
     /// Time in which its tasks were stalled.
-    pub pressure: Option<Pressure>,
+    pub pressure: Option<MeasuredPressure>,
     /// Bytes written to disks for it.
     pub written: Option<u64>,
     /// Tasks of it that were killed for memory; of real kernels only.
@@ -192,7 +192,7 @@ pub struct Cgroup {
     /// end. A level that is `max` is left out.
     pub stat: BTreeMap<&'static str, u64>,
     /// Placement of its memory, in the order of time.
-    pub places: Vec<Place>,
+    pub places: Vec<Placement>,
 }
 
 /// Moved bytes and the times that count for tiers; times are since the phase began.
@@ -210,7 +210,7 @@ pub struct Tiers {
 
 /// Placement of a cgroup's memory at one time, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Place {
+pub struct Placement {
     /// Since the phase began.
     pub at_ns: u64,
     /// Bytes in the fastest tier.
@@ -221,7 +221,7 @@ pub struct Place {
     pub budget: Option<u64>,
 }
 
-impl Place {
+impl Placement {
     /// Distance from its budget, in percent of that: what is in the fastest tier above the budget,
     /// or below it as far as there is memory elsewhere that could come up.
     ///

@@ -18,7 +18,9 @@ mod unit;
 pub use name::Name;
 pub use unit::Unit;
 
-use crate::measured::{AllocatingJob, Cgroup, Disk, Job, Measured, MemoryJob};
+use crate::measured::{
+    AllocatingJob, Measured, MeasuredCgroup, MeasuredDisk, MeasuredJob, MemoryJob,
+};
 use crate::model::Arm;
 use rows::ROWS;
 use serde::Serialize;
@@ -52,24 +54,29 @@ pub struct Metric {
     pub tiered: bool,
     /// Only arm `weir` has it: stock has no such file.
     pub weir_only: bool,
-    value: Value,
+    value: MetricSource,
 }
 
 /// Subject that a metric is measured of, with the function that computes it.
 #[derive(Clone, Copy, Debug)]
-enum Value {
-    Job(fn(&Job) -> Option<f64>),
+enum MetricSource {
+    Job(fn(&MeasuredJob) -> Option<f64>),
     MemoryJob(fn(&MemoryJob) -> f64),
     AllocatingJob(fn(&AllocatingJob) -> Option<f64>),
     Host(fn(&Measured) -> Option<f64>),
-    Disk(fn(&Measured, &Disk) -> Option<f64>),
-    Cgroup(fn(&Measured, &Cgroup) -> Option<f64>),
+    Disk(fn(&Measured, &MeasuredDisk) -> Option<f64>),
+    Cgroup(fn(&Measured, &MeasuredCgroup) -> Option<f64>),
     /// A key of `memory.dirty_stat`.
     Stat,
 }
 
 impl Metric {
-    const fn new(name: &'static str, unit: Unit, value: Value, about: &'static str) -> Metric {
+    const fn new(
+        name: &'static str,
+        unit: Unit,
+        value: MetricSource,
+        about: &'static str,
+    ) -> Metric {
         Metric {
             name,
             unit,
@@ -112,12 +119,12 @@ impl Metric {
     /// Subject that it is measured of, as names have it.
     pub fn subject_kind(&self) -> &'static str {
         match self.value {
-            Value::Job(_) => "JOB",
-            Value::MemoryJob(_) => "MEMORY-JOB",
-            Value::AllocatingJob(_) => "ALLOCATING-JOB",
-            Value::Host(_) => "host",
-            Value::Disk(_) => "disk/NAME",
-            Value::Cgroup(_) | Value::Stat => "cgroup/PATH",
+            MetricSource::Job(_) => "JOB",
+            MetricSource::MemoryJob(_) => "MEMORY-JOB",
+            MetricSource::AllocatingJob(_) => "ALLOCATING-JOB",
+            MetricSource::Host(_) => "host",
+            MetricSource::Disk(_) => "disk/NAME",
+            MetricSource::Cgroup(_) | MetricSource::Stat => "cgroup/PATH",
         }
     }
 }
@@ -135,7 +142,7 @@ pub fn metric_table() -> &'static [Metric] {
                 knobs::Kind::Counter => "of memory.dirty_stat: what it grew by in the phase",
                 knobs::Kind::Level => "of memory.dirty_stat: at the end of the phase",
             };
-            Metric::new(key.name, unit, Value::Stat, about).of_weir()
+            Metric::new(key.name, unit, MetricSource::Stat, about).of_weir()
         });
         ROWS.iter().cloned().chain(stat).collect()
     });
@@ -167,28 +174,28 @@ pub fn compute_metrics(arm: Arm, of: &Measured) -> Figures {
     };
     for row in metric_table() {
         match row.value {
-            Value::Job(value) => {
+            MetricSource::Job(value) => {
                 of.jobs
                     .iter()
                     .for_each(|(name, job)| add("", name, row, value(job)));
             }
-            Value::MemoryJob(value) => {
+            MetricSource::MemoryJob(value) => {
                 let jobs = of.memory.iter();
                 jobs.for_each(|(name, job)| add("", name, row, Some(value(job))));
             }
-            Value::AllocatingJob(value) => {
+            MetricSource::AllocatingJob(value) => {
                 let jobs = of.allocating.iter();
                 jobs.for_each(|(name, job)| add("", name, row, value(job)));
             }
-            Value::Host(value) => add("", "host", row, value(of)),
-            Value::Disk(value) => {
+            MetricSource::Host(value) => add("", "host", row, value(of)),
+            MetricSource::Disk(value) => {
                 let disks = of.disks.iter();
                 disks.for_each(|(name, disk)| add("disk/", name, row, value(of, disk)));
             }
-            Value::Cgroup(_) | Value::Stat => {
+            MetricSource::Cgroup(_) | MetricSource::Stat => {
                 for (path, cgroup) in &of.cgroups {
                     let value = match row.value {
-                        Value::Cgroup(value) => value(of, cgroup),
+                        MetricSource::Cgroup(value) => value(of, cgroup),
                         _ => cgroup.stat.get(row.name).map(|number| *number as f64),
                     };
                     add("cgroup/", path, row, value);

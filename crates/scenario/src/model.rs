@@ -8,7 +8,7 @@ mod disk;
 mod memory;
 
 pub use disk::{DiskKind, Preset, Timing};
-pub use memory::{Agent, Backing, ENGINES, Memory, Pattern, Tier, node_lists};
+pub use memory::{Agent, Backing, ENGINES, JobMemory, Pattern, Tier, node_lists};
 
 pub use config::reader::Key;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct Scenario {
     /// Title, in one line.
     pub title: String,
     /// The host to boot or model.
-    pub host: Host,
+    pub host: HostSpec,
     /// Kinds of memory the host has, fastest first; none: all of one kind.
     #[serde(default)]
     pub tiers: Vec<Tier>,
@@ -158,7 +158,7 @@ pub struct Twin {
 
 /// The machine a scenario runs on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Host {
+pub struct HostSpec {
     /// Guest RAM in bytes.
     pub memory_bytes: u64,
     /// Number of CPUs.
@@ -260,7 +260,7 @@ pub struct Job {
     pub fio: BTreeMap<String, String>,
     /// Memory that it reads or allocates, if this is no fio job.
     #[serde(default)]
-    pub memory: Option<Memory>,
+    pub memory: Option<JobMemory>,
     /// Calls that it syncs by, if this is no fio job. Its operations are the calls.
     #[serde(default)]
     pub sync: Option<Sync>,

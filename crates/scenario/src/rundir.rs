@@ -9,7 +9,7 @@ mod measured;
 mod result;
 
 pub use event::{About, BEAT_MS, Event, OUT, decode_part, encode_part};
-pub use kept::Kept;
+pub use kept::RunFiles;
 pub use result::{
     Allocations, BeforeAfter, DiskBytes, MemoryReport, PhaseResult, Pressure, Series, TierSamples,
     TierSeries,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory of several speeds: what a scenario says about it, and every refusal by its full text.
 
-use scenario::model::{Agent, Backing, Memory, Pattern, Scenario};
+use scenario::model::{Agent, Backing, JobMemory, Pattern, Scenario};
 
 /// Line numbers in the cases count from the `title` line = 1.
 const VALID: &str = r#"title = "the last comes late"
@@ -78,7 +78,7 @@ fn tiers_jobs_and_the_agent_are_read() {
     assert_eq!(victim.knobs["memory.toptier_ratio"], "default");
     assert_eq!(
         scenario.jobs[0].memory,
-        Some(Memory {
+        Some(JobMemory {
             size_bytes: 340 << 20,
             backing: Backing::Anonymous,
             pattern: Pattern::HotCold {

@@ -45,7 +45,7 @@ pub use vary::Vary;
 
 use crate::mm::Mm;
 use crate::sim::clock::{Ns, SECOND};
-use queue::Queue;
+use queue::RequestQueue;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Pages the largest bio has: what ext4 maps at once, as pages that were allocated one after the
@@ -107,8 +107,8 @@ pub struct Device {
     traits: Traits,
     /// Pages the largest request has.
     pub largest: u64,
-    queue: Queue,
-    reads: Queue,
+    queue: RequestQueue,
+    reads: RequestQueue,
     /// Requests with a slot, and how many there may be in all hctxs together.
     inflight: u32,
     wb_normal: u32,
@@ -137,7 +137,7 @@ pub struct Device {
 
 /// A request that is complete.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
+pub struct CompletedRequest {
     /// The request that has ended.
     pub request: Request,
     /// `true` if the request failed.
@@ -159,7 +159,7 @@ impl Device {
             Some(_) => u32::MAX,
             None => traits.queue.map_or(SLOTS, u32::from) * 3 / 4,
         };
-        let queue = Queue::new(traits.medium.unwrap_or_default());
+        let queue = RequestQueue::new(traits.medium.unwrap_or_default());
         let depth = if traits.queue.is_some() {
             wb_normal
         } else {
@@ -170,7 +170,7 @@ impl Device {
             traits,
             largest: kib / 4,
             queue,
-            reads: Queue::default(),
+            reads: RequestQueue::default(),
             inflight: 0,
             wb_normal,
             depth,
@@ -275,7 +275,7 @@ impl Device {
     }
 
     /// Takes out what is complete at `now`, its slot free; or tells when something will be.
-    pub fn complete_first(&mut self, now: Ns) -> Result<Done, Ns> {
+    pub fn complete_first(&mut self, now: Ns) -> Result<CompletedRequest, Ns> {
         let line = if self.reads.first_due() < self.queue.first_due() {
             &mut self.reads
         } else {
@@ -300,7 +300,7 @@ impl Device {
             self.tags[at] += 1;
             self.completion_cnt[at] += 1;
         }
-        Ok(Done {
+        Ok(CompletedRequest {
             request,
             failed,
             next,

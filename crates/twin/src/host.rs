@@ -3,35 +3,35 @@
 //! all.
 //!
 //! Calls go down, from [`Tasks`] through the layers below it, and nothing calls up: a layer
-//! schedules an event, and [`Host`] hands it to whom it concerns.
+//! schedules an event, and [`SimHost`] hands it to whom it concerns.
 
 use crate::blk::Blk;
 use crate::jbd2::Jbd2;
 use crate::machine::Machine;
-use crate::memory::Memory;
+use crate::memory::TieredMemory;
 use crate::mm::Mm;
 use crate::mm::domain::Sysctl;
 use crate::mm::zone::Watermarks;
 use crate::probe::Probe;
 use crate::sched::Sched;
 use crate::sim::clock::{MS, Ns};
-use crate::sim::{Event, Sim};
+use crate::sim::{Sim, SimEvent};
 use crate::task::Tasks;
 use crate::weir::Hooks;
 use crate::writeback::Writeback;
 use crate::xlog::Xlog;
 
 /// The simulated host.
-pub struct Host {
+pub struct SimHost {
     /// Tasks, and the kernel below them.
     pub tasks: Tasks,
     /// Tiers, and who holds memory in them.
-    pub memory: Memory,
+    pub memory: TieredMemory,
     /// Samples of the host.
     pub probe: Probe,
 }
 
-impl Host {
+impl SimHost {
     /// An empty host at the time `now`, of whose memory `dirtyable` pages can be dirty.
     pub fn new(
         machine: Machine,
@@ -39,13 +39,13 @@ impl Host {
         sysctl: Sysctl,
         seed: u64,
         now: Ns,
-    ) -> Host {
+    ) -> SimHost {
         let sched = Sched::new(machine, Sim::new(seed, now));
         let mm = Mm::new(dirtyable, marks, sysctl, sched);
         let writeback = Writeback::new(Hooks::new(Jbd2::new(Xlog::new(Blk::new(mm)))));
-        Host {
+        SimHost {
             tasks: Tasks::new(writeback),
-            memory: Memory::default(),
+            memory: TieredMemory::default(),
             probe: Probe::default(),
         }
     }
@@ -62,36 +62,36 @@ impl Host {
         true
     }
 
-    fn dispatch_event(&mut self, event: Event) {
+    fn dispatch_event(&mut self, event: SimEvent) {
         let tasks = &mut self.tasks;
         match event {
-            Event::Task(task) => tasks.continue_task(task as usize),
-            Event::Flusher(wb, number) => tasks.continue_flusher(wb as usize, number),
-            Event::Complete(device) => tasks.end_request(device as usize),
-            Event::Commit(device) => tasks.commit_server(device as usize),
-            Event::Throttled(device, cgroup, is_read) => {
+            SimEvent::Task(task) => tasks.continue_task(task as usize),
+            SimEvent::Flusher(wb, number) => tasks.continue_flusher(wb as usize, number),
+            SimEvent::Complete(device) => tasks.end_request(device as usize),
+            SimEvent::Commit(device) => tasks.commit_server(device as usize),
+            SimEvent::Throttled(device, cgroup, is_read) => {
                 tasks.let_through(device as usize, cgroup as usize, is_read);
             }
-            Event::Stall(device) => tasks.stall_disk(device as usize),
-            Event::Journal(device) => tasks.commit_if_due(device as usize),
-            Event::Kjournald(device) => tasks.run_kjournald(device as usize),
-            Event::Checkpoint(device) => tasks.dirty_metadata(device as usize),
-            Event::Ioend(file) => tasks.end_ioend(file as usize),
-            Event::Bandwidth(wb) => tasks.measure_bandwidth(wb as usize),
-            Event::Refresh => tasks.flush_stats(),
-            Event::Pressure => tasks.psi_averages(),
-            Event::Kswapd => tasks.run_kswapd(),
-            Event::Beat => {
+            SimEvent::Stall(device) => tasks.stall_disk(device as usize),
+            SimEvent::Journal(device) => tasks.commit_if_due(device as usize),
+            SimEvent::Kjournald(device) => tasks.run_kjournald(device as usize),
+            SimEvent::Checkpoint(device) => tasks.dirty_metadata(device as usize),
+            SimEvent::Ioend(file) => tasks.end_ioend(file as usize),
+            SimEvent::Bandwidth(wb) => tasks.measure_bandwidth(wb as usize),
+            SimEvent::Refresh => tasks.flush_stats(),
+            SimEvent::Pressure => tasks.psi_averages(),
+            SimEvent::Kswapd => tasks.run_kswapd(),
+            SimEvent::Beat => {
                 tasks.weir_look_at_flushers();
                 tasks.weir_assist();
                 tasks.weir_beat();
             }
-            Event::Recount => tasks.weir_recount(),
-            Event::Sample => self.probe.sample_host(tasks),
-            Event::Sampled => self.probe.end_sample(tasks),
-            Event::Memory => self.memory.advance_phase(tasks),
-            Event::Reclaim(who, number) => tasks.wake_reclaimer(who, number),
-            Event::Agent => self.memory.replan_moves(tasks),
+            SimEvent::Recount => tasks.weir_recount(),
+            SimEvent::Sample => self.probe.sample_host(tasks),
+            SimEvent::Sampled => self.probe.end_sample(tasks),
+            SimEvent::Memory => self.memory.advance_phase(tasks),
+            SimEvent::Reclaim(who, number) => tasks.wake_reclaimer(who, number),
+            SimEvent::Agent => self.memory.replan_moves(tasks),
         }
     }
 

@@ -37,7 +37,7 @@
 mod commit;
 
 use crate::blk::{Request, What};
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, SECOND};
 use crate::xlog::Xlog;
 use commit::Commit;
@@ -57,7 +57,7 @@ pub const MADE: [u32; 3] = [u32::MAX - 2, u32::MAX - 3, u32::MAX - 4];
 
 /// Ways in which a filesystem is consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JournalKind {
     /// A transaction commits after `interval`; blocks are given at writeback if it is `delalloc`,
     /// else by write(), and then commits may carry data.
     Ext4 {
@@ -80,7 +80,7 @@ pub enum Kind {
 /// The journal of one disk's filesystem.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    kind: Kind,
+    kind: JournalKind,
     /// Files so far.
     inodes: u32,
     /// The running transaction's number. Those before it that are not committing have been
@@ -125,7 +125,7 @@ pub enum Handle {
 
 impl Journal {
     /// Nothing has changed yet.
-    pub fn new(kind: Kind) -> Journal {
+    pub fn new(kind: JournalKind) -> Journal {
         Journal {
             kind,
             inodes: FIRST_INODES,
@@ -151,30 +151,30 @@ impl Journal {
     /// `true` if pages get blocks as they are written, not before.
     pub fn maps_at_writeback(&self) -> bool {
         match self.kind {
-            Kind::Ext4 { delalloc, .. } => delalloc,
-            Kind::Xfs { .. } => true,
-            Kind::Other => false,
+            JournalKind::Ext4 { delalloc, .. } => delalloc,
+            JournalKind::Xfs { .. } => true,
+            JournalKind::Other => false,
         }
     }
 
     /// `true` if giving blocks takes a flusher time of its own: xfs's takes none that shows.
     pub fn gives_blocks(&self) -> bool {
-        matches!(self.kind, Kind::Ext4 { delalloc: true, .. })
+        matches!(self.kind, JournalKind::Ext4 { delalloc: true, .. })
     }
 
     /// `true` if files are kept in large folios.
     pub fn has_large_folios(&self) -> bool {
-        matches!(self.kind, Kind::Xfs { large_folios: true })
+        matches!(self.kind, JournalKind::Xfs { large_folios: true })
     }
 
     /// `true` if fsync has the disk empty its cache where nothing is to be committed.
     pub fn flushes_on_fsync(&self) -> bool {
-        self.kind != Kind::Other
+        self.kind != JournalKind::Other
     }
 
     /// `true` if a commit carries the data of files to which write() gave blocks.
     fn commits_carry_data(&self) -> bool {
-        let Kind::Ext4 {
+        let JournalKind::Ext4 {
             delalloc, ordered, ..
         } = self.kind
         else {
@@ -219,20 +219,20 @@ impl Jbd2 {
             let was = std::mem::replace(&mut self.files[file].mtime, now);
             let journal = &self.journals[device];
             // Its inode is in the running transaction already.
-            let is_in = matches!(journal.kind, Kind::Ext4 { .. })
+            let is_in = matches!(journal.kind, JournalKind::Ext4 { .. })
                 && self.files[file].sync_tid == journal.j_running_transaction;
             if (was == now || is_in) && !(grows && journal.commits_carry_data()) {
                 return true;
             }
         }
         match self.journals[device].kind {
-            Kind::Other => return true,
-            Kind::Xfs { .. } => {
+            JournalKind::Other => return true,
+            JournalKind::Xfs { .. } => {
                 let is_time = matches!(who, Handle::Write(..));
                 self.log_inode(device, file, is_time);
                 return true;
             }
-            Kind::Ext4 { .. } => {}
+            JournalKind::Ext4 { .. } => {}
         }
         let all = [self.files[file].block, BITMAP, GROUPS];
         let blocks = match who {
@@ -270,12 +270,12 @@ impl Jbd2 {
         if is_made {
             journal.blocks.extend(MADE);
         }
-        if let (true, Kind::Ext4 { interval, .. }) = (is_first, journal.kind) {
+        if let (true, JournalKind::Ext4 { interval, .. }) = (is_first, journal.kind) {
             // The kernel's timer is set to whole seconds.
             let due = now.saturating_add(interval);
             let due = due.checked_next_multiple_of(SECOND).unwrap_or(due);
             journal.due = due;
-            self.schedule_event(due, Event::Journal(device as u32));
+            self.schedule_event(due, SimEvent::Journal(device as u32));
         }
     }
 
@@ -284,7 +284,7 @@ impl Jbd2 {
     pub fn sync_inode(&mut self, task: usize, file: usize, datasync: bool) -> bool {
         let device = self.device_of(file);
         let kind = self.journals[device].kind;
-        if kind == Kind::Other {
+        if kind == JournalKind::Other {
             if datasync {
                 return false;
             }
@@ -296,7 +296,7 @@ impl Jbd2 {
             true => inode.datasync_tid,
             false => inode.sync_tid,
         };
-        if let Kind::Xfs { .. } = kind {
+        if let JournalKind::Xfs { .. } = kind {
             return self.force_log(device, task, transaction);
         }
         let journal = &mut self.journals[device];
@@ -334,9 +334,9 @@ impl Jbd2 {
                 self.join_transaction(device, file, who, &[block]);
             }
             let event = match who {
-                Handle::Write(task, _) | Handle::Writeback(task) => Event::Task(task),
-                Handle::Flusher(wb, number) => Event::Flusher(wb, number),
-                Handle::Ioend => Event::Ioend(file as u32),
+                Handle::Write(task, _) | Handle::Writeback(task) => SimEvent::Task(task),
+                Handle::Flusher(wb, number) => SimEvent::Flusher(wb, number),
+                Handle::Ioend => SimEvent::Ioend(file as u32),
             };
             self.schedule_after(0, event);
         }

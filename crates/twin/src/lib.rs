@@ -49,6 +49,6 @@ mod writeback;
 mod xlog;
 
 pub use probe::Watched;
-pub use run::{Outcome, Watch, run, run_and_watch};
+pub use run::{RunResults, WatchLevel, run, run_and_watch};
 pub use setup::{Levels, Refusal, dirty_levels};
 pub use trace::{cgroup_inode, task_id};

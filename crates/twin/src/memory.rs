@@ -27,7 +27,7 @@ pub mod tier;
 use crate::mm::domain::PAGE;
 use crate::sim::clock::{MS, Ns};
 use agent::Agent;
-use holder::Holder;
+use holder::MemoryHolder;
 use policy::tier::Tiers;
 use record::Record;
 use tier::Tier;
@@ -57,11 +57,11 @@ pub struct Costs {
 
 /// Memory in tiers, and its holders.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct TieredMemory {
     /// Tiers of memory, fastest first.
     pub tiers: Vec<Tier>,
     /// Holders of the running phase.
-    pub holders: Vec<Holder>,
+    pub holders: Vec<MemoryHolder>,
     /// CPU costs of the machine.
     pub costs: Costs,
     /// Tiers that budgets are made of, if there are any.
@@ -74,7 +74,7 @@ pub struct Memory {
     pub migrated: u64,
 }
 
-impl Memory {
+impl TieredMemory {
     /// Brings everything forward by a beat that ends `now`. Returns how many holders have come to
     /// their end.
     pub fn advance_beat(&mut self, now: Ns) -> u32 {
@@ -155,7 +155,7 @@ impl Memory {
             None => &[&[HOT, COLD]],
         };
         for heats in rounds {
-            let here = |holder: &Holder| {
+            let here = |holder: &MemoryHolder| {
                 heats
                     .iter()
                     .map(|heat| holder.held[from][*heat])
@@ -224,7 +224,7 @@ impl Memory {
                 "pages lost or made up"
             );
         }
-        let lost: u64 = self.holders.iter().map(Holder::lost_pages).sum();
+        let lost: u64 = self.holders.iter().map(MemoryHolder::lost_pages).sum();
         assert_eq!(lost, 0, "pages lost or made up");
     }
 }

@@ -31,11 +31,11 @@ pub mod vmstat;
 pub mod xarray;
 pub mod zone;
 
-pub use reclaim::Look;
-pub use state::{Cgroup, Counts, Dirtier, File, Sleeper, Wb};
+pub use reclaim::ScanResult;
+pub use state::{Cgroup, Dirtier, File, PageCounts, Sleeper, Wb};
 
 use crate::sched::Sched;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, SECOND};
 use domain::{Sysctl, WbDomain};
 use node::Node;
@@ -56,7 +56,7 @@ pub struct Mm {
     /// The host's domain.
     pub domain: WbDomain,
     /// Pages of the whole host.
-    pub counts: Counts,
+    pub counts: PageCounts,
     /// The root first.
     pub cgroups: Vec<Cgroup>,
     /// Writebacks, made when first needed.
@@ -84,7 +84,7 @@ impl Mm {
                 dirty_limit,
                 ..WbDomain::default()
             },
-            counts: Counts::default(),
+            counts: PageCounts::default(),
             cgroups: Vec::new(),
             wbs: Vec::new(),
             wb_of: BTreeMap::new(),
@@ -93,7 +93,7 @@ impl Mm {
             flush_time: FLUSH_TIME,
             sched,
         };
-        mm.schedule_after(0, Event::Refresh);
+        mm.schedule_after(0, SimEvent::Refresh);
         mm
     }
 
@@ -104,7 +104,7 @@ impl Mm {
             cgroup.flushed_file = cgroup.file;
         }
         let every = self.flush_time;
-        self.schedule_after(every, Event::Refresh);
+        self.schedule_after(every, SimEvent::Refresh);
     }
 
     /// Pages that can be dirty at all.

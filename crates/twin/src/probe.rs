@@ -106,7 +106,7 @@ impl Probe {
             ..Samples::default()
         };
         self.sampling = true;
-        tasks.schedule_after(0, sim::Event::Sample);
+        tasks.schedule_after(0, sim::SimEvent::Sample);
     }
 
     /// The look that is scheduled will be none.
@@ -129,7 +129,7 @@ impl Probe {
             self.looker = Some(cpu);
             let look = tasks.machine.look;
             let over = tasks.take_cpu(cpu, look);
-            tasks.schedule_event(over, sim::Event::Sampled);
+            tasks.schedule_event(over, sim::SimEvent::Sampled);
         }
         self.record_look(tasks);
         self.samples.io_lost.push((now, tasks.psi.host_io_lost()));
@@ -138,7 +138,7 @@ impl Probe {
         for (cgroup, series) in tasks.cgroups.iter().zip(&mut self.samples.cgroups) {
             series.push(cgroup.subtree.pages_held());
         }
-        tasks.schedule_event(now + 50 * MS, sim::Event::Sample);
+        tasks.schedule_event(now + 50 * MS, sim::SimEvent::Sample);
     }
 
     /// A look is over.

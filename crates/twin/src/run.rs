@@ -3,16 +3,16 @@
 
 mod measure;
 
-use crate::host::Host;
+use crate::host::SimHost;
 use crate::mm::File;
 use crate::mm::vmstat::Vmstat;
 use crate::mm::xarray::Pages;
 use crate::mm::zone::Reclaimed;
 use crate::probe::Watched;
-use crate::sched::psi::Pressure;
+use crate::sched::psi::LostTime;
 use crate::setup::{self, HostConfig, Refusal};
 use crate::sim::clock::{MS, Ns, SECOND};
-use crate::task::Job;
+use crate::task::PhaseJob;
 use crate::task::alloc::Mapped;
 use crate::task::latency::Latencies;
 use scenario::measured::summarize_dirty_stat;
@@ -30,7 +30,7 @@ const PATIENCE: Ns = 3600 * SECOND;
 
 /// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct RunResults {
     /// Figures by full name.
     pub metrics: Figures,
     /// Number of events in it.
@@ -45,13 +45,13 @@ pub struct Outcome {
 ///
 /// # Errors
 /// Everything in the scenario that the twin does not model, by key.
-pub fn run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Outcome, Vec<Refusal>> {
-    run_and_watch(scenario, arm, seed, Watch::Nothing, &mut |_, _| {})
+pub fn run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<RunResults, Vec<Refusal>> {
+    run_and_watch(scenario, arm, seed, WatchLevel::Nothing, &mut |_, _| {})
 }
 
 /// Records of a run besides its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watch {
+pub enum WatchLevel {
     /// Figures alone are kept.
     Nothing,
     /// Levels and progress, a few times a second.
@@ -69,15 +69,15 @@ pub fn run_and_watch(
     scenario: &Scenario,
     arm: Arm,
     seed: u64,
-    watch: Watch,
+    watch: WatchLevel,
     tell: &mut dyn FnMut(&str, Ns),
-) -> Result<Outcome, Vec<Refusal>> {
+) -> Result<RunResults, Vec<Refusal>> {
     let config = setup::configure_host(scenario)?;
     let mut host = config.build_host(scenario, arm, seed);
     match watch {
-        Watch::Nothing => {}
-        Watch::Samples => host.probe.watch_samples(),
-        Watch::Passes => host.probe.watch_all(&mut host.tasks),
+        WatchLevel::Nothing => {}
+        WatchLevel::Samples => host.probe.watch_samples(),
+        WatchLevel::Passes => host.probe.watch_all(&mut host.tasks),
     }
     let begin = host.tasks.now;
     lay_out(&mut host, &config, scenario);
@@ -102,7 +102,7 @@ pub fn run_and_watch(
         let measured = measure::measure_phase(&host, &span, scenario, phase);
         figures.append(&mut compute_metrics(arm, &measured));
     }
-    Ok(Outcome {
+    Ok(RunResults {
         metrics: figures,
         events: host.tasks.handled,
         simulated: host.tasks.now - begin,
@@ -114,7 +114,7 @@ pub fn run_and_watch(
 /// file, before a disk's bandwidth was bounded. What is left of that is who has completed how much,
 /// and, if the scenario says how fast that went, what the kernel learnt: its pace, and from a file
 /// that did not fit below freerun also what one writer may have.
-fn lay_out(host: &mut Host, config: &HostConfig, scenario: &Scenario) {
+fn lay_out(host: &mut SimHost, config: &HostConfig, scenario: &Scenario) {
     let tasks = &mut host.tasks;
     let (limit, background) = tasks.sysctl.dirty_levels(tasks.dirtyable_pages(), None);
     for phase in &scenario.phases {
@@ -143,7 +143,7 @@ struct Span {
     /// By disk, what its requests took together.
     queued: Vec<Ns>,
     /// By group of tasks, the host first.
-    pressure: Vec<Pressure>,
+    pressure: Vec<LostTime>,
     reclaimed: Reclaimed,
     /// Only where pages are kept one by one.
     vmstat: Option<Vmstat>,
@@ -164,7 +164,7 @@ fn subtract_each<T>(now: &[T], then: &[T], since: impl Fn(&T, &T) -> T) -> Vec<T
 
 impl Span {
     /// Counters of all that has happened so far.
-    fn counted_now(host: &mut Host) -> Span {
+    fn counted_now(host: &mut SimHost) -> Span {
         let tasks = &mut host.tasks;
         let now = tasks.now;
         tasks.psi.average_groups(now);
@@ -193,7 +193,7 @@ impl Span {
             elapsed: (self.elapsed - before.elapsed).max(1),
             written: subtract_each(&self.written, &before.written, |now, then| now - then),
             queued: subtract_each(&self.queued, &before.queued, |now, then| now - then),
-            pressure: subtract_each(&self.pressure, &before.pressure, Pressure::growth_since),
+            pressure: subtract_each(&self.pressure, &before.pressure, LostTime::growth_since),
             reclaimed: self.reclaimed.growth_since(&before.reclaimed),
             vmstat: self
                 .vmstat
@@ -211,7 +211,7 @@ impl Span {
 
 /// Runs a phase; `files` are those that each job's processes had last.
 fn run_phase(
-    host: &mut Host,
+    host: &mut SimHost,
     config: &HostConfig,
     scenario: &Scenario,
     phase: &Phase,
@@ -242,7 +242,7 @@ fn run_phase(
         let pages = work.file_pages();
         let (processes, grows) = (work.processes, work.grows);
         let here = tasks.jobs.len();
-        tasks.jobs.push(Job {
+        tasks.jobs.push(PhaseJob {
             work,
             latencies: Latencies::default(),
             syncs: Latencies::default(),

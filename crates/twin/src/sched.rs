@@ -10,8 +10,8 @@ mod rq;
 pub use rq::SLICE;
 
 use crate::machine::Machine;
-use crate::sim::Event;
 use crate::sim::Sim;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, SECOND};
 use psi::{HOST, Psi, PsiFlags};
 use std::collections::VecDeque;
@@ -98,7 +98,7 @@ impl Sched {
             psi: Psi::new(machine.cpus, sim.now),
             sim,
         };
-        sched.schedule_after(0, Event::Pressure);
+        sched.schedule_after(0, SimEvent::Pressure);
         sched
     }
 
@@ -106,7 +106,7 @@ impl Sched {
     pub fn psi_averages(&mut self) {
         let now = self.now;
         self.psi.average_by_clock(now);
-        self.schedule_event(now + 2 * SECOND, Event::Pressure);
+        self.schedule_event(now + 2 * SECOND, SimEvent::Pressure);
     }
 
     /// Queues `time` of computing on `cpu` behind what came before; returns when it is done.

@@ -16,7 +16,7 @@ use crate::mm::domain::{Level, PAGE, Sysctl};
 use crate::mm::zone::Watermarks;
 use crate::sim::clock::{HZ, Ns};
 use crate::task::fio::{self, Work};
-use crate::weir::Group;
+use crate::weir::CgroupRecord;
 use crate::writeback::flusher::cost_of_1024;
 use knobs::Knob;
 use scenario::model::Scenario;
@@ -162,7 +162,7 @@ fn check_cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
             }
         }
         for (file, value) in &cgroup.knobs {
-            if let Err(why) = write_knob(&mut Group::default(), file, value) {
+            if let Err(why) = write_knob(&mut CgroupRecord::default(), file, value) {
                 refusals.push((key(file), why));
             }
         }
@@ -170,7 +170,7 @@ fn check_cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
     for (index, phase) in scenario.phases.iter().enumerate() {
         for (path, knobs) in &phase.set {
             for (file, value) in knobs {
-                if let Err(why) = write_knob(&mut Group::default(), file, value) {
+                if let Err(why) = write_knob(&mut CgroupRecord::default(), file, value) {
                     refusals.push((
                         format!(
                             "phase[{index}].set.{}.{}",
@@ -186,7 +186,7 @@ fn check_cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
 }
 
 /// Writes one of weir's files, through weir's own parser.
-pub fn write_knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
+pub fn write_knob(group: &mut CgroupRecord, file: &str, value: &str) -> Result<(), String> {
     let knob = Knob::by_file(file).ok_or_else(|| format!("the twin does not model `{file}`"))?;
     let value = knob.parse(value).map_err(|why| why.to_string())?;
     match knob {

@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 
 /// Events that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SimEvent {
     /// A task goes on.
     Task(u32),
     /// A flusher goes on, if nothing else has woken it since it was scheduled with this number.
@@ -69,7 +69,7 @@ struct Scheduled {
     at: Ns,
     /// Among those of one time; no two have the same.
     place: u64,
-    event: Event,
+    event: SimEvent,
 }
 
 impl Scheduled {
@@ -131,7 +131,7 @@ impl Sim {
     }
 
     /// Has an event happen at a time.
-    pub fn schedule_event(&mut self, at: Ns, event: Event) {
+    pub fn schedule_event(&mut self, at: Ns, event: SimEvent) {
         debug_assert!(at >= self.now, "scheduled in the past");
         self.scheduled += 1;
         let place = TIMERS + self.scheduled;
@@ -139,7 +139,7 @@ impl Sim {
     }
 
     /// Has an event happen after a time.
-    pub fn schedule_after(&mut self, time: Ns, event: Event) {
+    pub fn schedule_after(&mut self, time: Ns, event: SimEvent) {
         self.schedule_event(self.now + time, event);
     }
 
@@ -147,7 +147,7 @@ impl Sim {
     /// ends first: the kernel's timers of a tick are a list that is added to, and taken from, at
     /// its head (`enqueue_timer`). All come before what happens at that time besides: a program's
     /// own sleep, say, has 50 us of slack.
-    pub fn schedule_timer(&mut self, at: Ns, event: Event) {
+    pub fn schedule_timer(&mut self, at: Ns, event: SimEvent) {
         debug_assert!(at > self.now, "scheduled in the past");
         self.scheduled += 1;
         let place = TIMERS - self.scheduled;
@@ -155,7 +155,7 @@ impl Sim {
     }
 
     /// The next event, at whose time it is now, unless it is later than `end`: then it is `end`.
-    pub fn next(&mut self, end: Ns) -> Option<Event> {
+    pub fn next(&mut self, end: Ns) -> Option<SimEvent> {
         if self.events.peek().is_none_or(|next| next.at > end) {
             self.now = end;
             return None;

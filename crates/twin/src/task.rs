@@ -31,7 +31,7 @@ use crate::jbd2::Handle;
 use crate::mm::Dirtier;
 use crate::mm::scan_control::Reclaimer;
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::Ns;
 use crate::sim::random::Shuffle;
 use crate::writeback::Writeback;
@@ -39,12 +39,12 @@ use crate::writeback::throttle::Passed;
 use alloc::{Allocator, Mapped};
 use fio::Work;
 use latency::Latencies;
-use read::Reader;
+use read::FileReader;
 use sync::Step;
 
 /// A job in a phase, with what its processes have done.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct PhaseJob {
     /// Work of each process.
     pub work: Work,
     /// Of writes that ended in the measured time.
@@ -136,7 +136,7 @@ pub struct Task {
     end: Ns,
     order: Option<Shuffle>,
     /// Pages that a reader has asked for.
-    reader: Option<Box<Reader>>,
+    reader: Option<Box<FileReader>>,
     /// State of a task that maps memory, and of one that reclaims page by page.
     alloc: Option<Box<Allocator>>,
     reclaimer: Option<Box<Reclaimer>>,
@@ -151,7 +151,7 @@ impl Task {
     }
 
     /// Bytes it has written so far in the phase of these jobs.
-    pub fn bytes_written(&self, jobs: &[Job]) -> u64 {
+    pub fn bytes_written(&self, jobs: &[PhaseJob]) -> u64 {
         jobs[self.job].each[self.number]
     }
 }
@@ -163,7 +163,7 @@ pub struct Tasks {
     /// Tasks, of this and earlier phases.
     pub tasks: Vec<Task>,
     /// Jobs of this phase.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<PhaseJob>,
     /// Tasks that have not ended.
     pub busy: u32,
 }
@@ -184,7 +184,7 @@ impl Tasks {
         let (random, ops, ramp) = (work.random, work.ops, work.ramp);
         let reader = work
             .reads
-            .then(|| Box::new(Reader::new(ops * work.op_pages)));
+            .then(|| Box::new(FileReader::new(ops * work.op_pages)));
         let alloc = work
             .maps_memory
             .map(|maps| Box::new(Allocator::new(maps, counts_from)));
@@ -228,7 +228,7 @@ impl Tasks {
             self.tasks[index].state = State::Starting(self.machine.start);
             begins -= self.machine.start;
         }
-        self.schedule_event(begins, Event::Task(index as u32));
+        self.schedule_event(begins, SimEvent::Task(index as u32));
     }
 
     /// Goes on with what was scheduled for a task.
@@ -291,7 +291,7 @@ impl Tasks {
         self.tasks[index].state = State::Starting(left - step);
         let cpu = self.entities[index].cpu;
         let over = self.take_cpu(cpu, step);
-        self.schedule_event(over, Event::Task(index as u32));
+        self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
     /// Goes on where the last stretch ended.
@@ -324,7 +324,7 @@ impl Tasks {
                 self.change_task_activity(index, PsiFlags::Nothing);
                 self.tasks[index].state = State::Idle;
                 self.tasks[index].is_cold = true;
-                self.schedule_event(until, Event::Task(index as u32));
+                self.schedule_event(until, SimEvent::Task(index as u32));
                 return;
             }
             if self.now >= self.tasks[index].end {

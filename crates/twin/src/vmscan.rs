@@ -15,12 +15,12 @@ mod reclaimer;
 pub use reclaimer::Step;
 
 use crate::blk::Waiter;
-use crate::mm::Look;
+use crate::mm::ScanResult;
 use crate::mm::scan_control::Reclaimer;
 use crate::mm::throttle::KSWAPD;
 use crate::mm::zone::{KSWAPD_WAKE, MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, wake_at};
 use crate::writeback::Writeback;
 
@@ -29,8 +29,8 @@ const PART: u64 = 512;
 
 impl Writeback {
     /// Looks for `wanted` clean pages all over the host. Who finds none has looked at everything.
-    pub fn find_clean_pages(&mut self, wanted: u64) -> Look {
-        let (mut look, mut in_vain, mut dirty) = (Look::default(), 0, 0);
+    pub fn find_clean_pages(&mut self, wanted: u64) -> ScanResult {
+        let (mut look, mut in_vain, mut dirty) = (ScanResult::default(), 0, 0);
         while look.taken < wanted && in_vain < self.cgroups.len() {
             let index = self.zone.hand % self.cgroups.len();
             self.zone.hand = index + 1;
@@ -71,7 +71,7 @@ impl Writeback {
             self.zone.kswapd.awake = false;
             return self.change_kswapd_activity(PsiFlags::Nothing);
         }
-        let Look { scanned, taken } = self.find_clean_pages(wanted.min(PART));
+        let ScanResult { scanned, taken } = self.find_clean_pages(wanted.min(PART));
         self.zone.reclaimed.pgscan_kswapd += scanned;
         self.zone.reclaimed.pgsteal_kswapd += taken;
         let kswapd = &mut self.zone.kswapd;
@@ -83,7 +83,7 @@ impl Writeback {
         self.change_kswapd_activity(PsiFlags::MemstallRunning);
         let (cpu, scan) = (self.zone.kswapd.thread.cpu, self.machine.scan);
         let over = self.take_cpu(cpu, KSWAPD_WAKE + scanned * scan);
-        self.schedule_event(over, Event::Kswapd);
+        self.schedule_event(over, SimEvent::Kswapd);
     }
 
     /// The same where pages are looked at one by one (`balance_pgdat`).
@@ -123,7 +123,7 @@ impl Writeback {
                     let cpu = self.zone.kswapd.thread.cpu;
                     self.count_reclaim_time(time);
                     let over = self.take_cpu(cpu, time);
-                    self.schedule_event(over, Event::Kswapd);
+                    self.schedule_event(over, SimEvent::Kswapd);
                 }
                 Step::Sleeps(nap) => {
                     self.zone.kswapd.naps += 1;
@@ -132,7 +132,7 @@ impl Writeback {
                     self.begin_reclaim_sleep(KSWAPD, by.number, nap);
                     self.change_kswapd_activity(PsiFlags::Memstall);
                     let at = wake_at(self.now, nap.0);
-                    self.schedule_timer(at, Event::Reclaim(KSWAPD, by.number));
+                    self.schedule_timer(at, SimEvent::Reclaim(KSWAPD, by.number));
                 }
                 Step::Waits(device, hctx) => {
                     self.devices[device].wait_for_slot(Waiter::Kswapd, hctx);

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 
 /// The module's record of one cgroup.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct CgroupRecord {
     /// It is at, above or below a cgroup with a knob.
     pub known: bool,
     /// `memory.dirty_min`, in bytes.
@@ -65,9 +65,9 @@ pub struct Group {
     hweight: Option<(u32, Ticks)>,
 }
 
-impl Default for Group {
+impl Default for CgroupRecord {
     fn default() -> Self {
-        Group {
+        CgroupRecord {
             known: false,
             floor_bytes: 0,
             ceiling: Ceiling {
@@ -94,7 +94,7 @@ impl Default for Group {
     }
 }
 
-impl Group {
+impl CgroupRecord {
     fn has_ceiling(&self) -> bool {
         self.ceiling.bytes != policy::UNLIMITED || self.ceiling.ratio_percent != 0
     }
@@ -112,7 +112,7 @@ impl Group {
 #[derive(Clone, Debug, Default)]
 pub struct Weir {
     /// The module's records, by cgroup.
-    pub groups: Vec<Group>,
+    pub groups: Vec<CgroupRecord>,
     /// The parameter `drain_seconds`.
     pub seconds: u64,
     /// The agent's `drain_seconds = "auto"` finds them.

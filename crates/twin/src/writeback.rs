@@ -12,7 +12,7 @@ use crate::blk::{Request, What};
 use crate::jbd2::{Handle, MADE};
 use crate::mm::domain::BANDWIDTH_INTERVAL;
 use crate::mm::{File, Wb};
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::wake_at;
 use crate::weir::Hooks;
 use flusher::Flusher;
@@ -130,10 +130,10 @@ impl Writeback {
         let device = wb.device;
         if !std::mem::replace(&mut wb.measuring, true) {
             let at = wake_at(self.now, BANDWIDTH_INTERVAL);
-            self.schedule_event(at, Event::Bandwidth(owner as u32));
+            self.schedule_event(at, SimEvent::Bandwidth(owner as u32));
         }
         if let Some(task) = waits {
-            self.schedule_after(0, Event::Task(task));
+            self.schedule_after(0, SimEvent::Task(task));
         }
         self.end_file_writeback(device, file as u32);
     }

@@ -12,7 +12,7 @@
 //! the checkpoint.
 
 use crate::blk::{Blk, Request, What};
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::Ns;
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ impl Xlog {
     pub fn end_log_write(&mut self, device: usize, sequence: u64) {
         let waiting = self.logs[device].forced.remove(&sequence);
         for task in waiting.unwrap_or_default() {
-            self.schedule_after(FORCE, Event::Task(task));
+            self.schedule_after(FORCE, SimEvent::Task(task));
         }
     }
 }

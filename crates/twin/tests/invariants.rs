@@ -164,8 +164,14 @@ fn holds((text, seed): (String, u64)) -> Result<(), TestCaseError> {
     for arm in Arm::ALL {
         let once = twin::run(&scenario, arm, seed).expect("modelled");
         // Also when it is watched.
-        let again = twin::run_and_watch(&scenario, arm, seed, twin::Watch::Passes, &mut |_, _| {})
-            .expect("modelled");
+        let again = twin::run_and_watch(
+            &scenario,
+            arm,
+            seed,
+            twin::WatchLevel::Passes,
+            &mut |_, _| {},
+        )
+        .expect("modelled");
         prop_assert_eq!(
             (&once.metrics, once.events),
             (&again.metrics, again.events),

@@ -46,7 +46,7 @@ fn who_slept_last_wakes_first() {
         &guest("xfs"),
         Arm::Stock,
         1,
-        twin::Watch::Passes,
+        twin::WatchLevel::Passes,
         &mut |_, _| {},
     )
     .unwrap_or_else(|refusals| panic!("{refusals:?}"));

@@ -104,9 +104,14 @@ fn pages_are_conserved_and_runs_repeat() {
         let scenario = load(&text);
         for arm in Arm::ALL {
             let once = twin::run(&scenario, arm, seed).expect("modelled");
-            let again =
-                twin::run_and_watch(&scenario, arm, seed, twin::Watch::Passes, &mut |_, _| {})
-                    .expect("modelled");
+            let again = twin::run_and_watch(
+                &scenario,
+                arm,
+                seed,
+                twin::WatchLevel::Passes,
+                &mut |_, _| {},
+            )
+            .expect("modelled");
             prop_assert_eq!(
                 (&once.metrics, once.events),
                 (&again.metrics, again.events),

@@ -4,7 +4,7 @@
 use crate::host::System;
 use crate::{output, progress};
 use ::host::clean::LeftOver;
-use ::host::{Host, Interrupt};
+use ::host::{Interrupt, LocalHost};
 use anyhow::{Context, Result, bail};
 use scenario::executor::{self, Executor, Refusal, Request, Run};
 use scenario::model::Scenario;
@@ -47,7 +47,7 @@ pub fn on_host(
     request: &Request,
 ) -> Result<Vec<Run>, executor::Error> {
     let interrupt = Arc::new(Interrupt::default());
-    let host = Host {
+    let host = LocalHost {
         disks: disks.iter().cloned().collect(),
         module: match module {
             Some(path) => Some(std::path::absolute(path).context("--module")?),
@@ -71,7 +71,7 @@ pub fn on_host(
 
 /// Finds all that this machine cannot honour of `scenario`.
 pub fn find_refusals(scenario: &Scenario) -> Vec<Refusal> {
-    let host = Host {
+    let host = LocalHost {
         disks: BTreeMap::new(),
         module: None,
         interrupt: &Interrupt::default(),

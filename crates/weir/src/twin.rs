@@ -13,7 +13,7 @@ use scenario::rundir::About;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use twin::Watch;
+use twin::WatchLevel;
 
 /// Between two reports of how far a run is.
 const TELL: Duration = Duration::from_millis(500);
@@ -46,9 +46,9 @@ impl Executor for Twin {
             .flat_map(|repeat| request.arms.iter().map(move |arm| (*arm, repeat)))
             .collect();
         let watch = match (request.out, request.record) {
-            (None, _) => Watch::Nothing,
-            (Some(_), false) => Watch::Samples,
-            (Some(_), true) => Watch::Passes,
+            (None, _) => WatchLevel::Nothing,
+            (Some(_), false) => WatchLevel::Samples,
+            (Some(_), true) => WatchLevel::Passes,
         };
         let nominal = runner::jobs::phase_times(request.scenario).unwrap_or_default();
         let nominal = nominal.iter().sum::<Duration>().as_secs_f64();
@@ -114,7 +114,7 @@ pub fn one_run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Run> {
 }
 
 /// The twin's result as the report takes it.
-fn from_twin(arm: Arm, repeat: u32, outcome: twin::Outcome) -> Run {
+fn from_twin(arm: Arm, repeat: u32, outcome: twin::RunResults) -> Run {
     Run {
         arm,
         repeat,

@@ -10,10 +10,10 @@ use observe::host::{Device, PAGE};
 use observe::recording::{Recording, Samples};
 use scenario::executor::Request;
 use scenario::model::Scenario;
-use scenario::rundir::{About, Event as Said, Kept, PhaseResult, Series};
+use scenario::rundir::{About, Event as Said, PhaseResult, RunFiles, Series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use twin::{Outcome, Watched, cgroup_inode, task_id};
+use twin::{RunResults, Watched, cgroup_inode, task_id};
 
 /// Keeps what was watched in `directory`, and recordings if `request` asks for them.
 ///
@@ -24,9 +24,9 @@ pub fn keep_run(
     about: About,
     kernel: &str,
     request: &Request,
-    outcome: &Outcome,
+    outcome: &RunResults,
 ) -> Result<()> {
-    let mut kept = Kept::create(directory, about)?;
+    let mut kept = RunFiles::create(directory, about)?;
     kept.write_event(&Said::Boot {
         release: kernel.into(),
     })?;

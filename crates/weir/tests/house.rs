@@ -281,7 +281,7 @@ fn a_node_uses_nothing_of_the_bench() {
 #[test]
 fn the_twins_host_is_small() {
     let layers = [
-        ("host", "Host"),
+        ("host", "SimHost"),
         ("sim", "Sim"),
         ("sched", "Sched"),
         ("mm", "Mm"),
@@ -305,9 +305,9 @@ fn the_twins_host_is_small() {
     let sources = files("crates/twin/src", "rs");
     let texts = sources.iter().map(|path| read(path));
     let impls: usize = texts
-        .map(|text| text.matches("\nimpl Host {").count())
+        .map(|text| text.matches("\nimpl SimHost {").count())
         .sum();
-    assert_eq!(impls, 1, "of Host");
+    assert_eq!(impls, 1, "of SimHost");
 }
 
 /// `freerun` is (background + limit) / 2, `setpoint` half way from there to the limit.

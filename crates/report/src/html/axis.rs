@@ -4,7 +4,7 @@
 
 /// Quantity that an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum AxisUnit {
     Bytes,
     Rate,
     /// From a millisecond to minutes.
@@ -13,28 +13,28 @@ pub(super) enum Unit {
     Ratio,
 }
 
-impl Unit {
+impl AxisUnit {
     /// For the page's script.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Unit::Bytes => "bytes",
-            Unit::Rate => "rate",
-            Unit::Seconds => "seconds",
-            Unit::Percent => "percent",
-            Unit::Ratio => "ratio",
+            AxisUnit::Bytes => "bytes",
+            AxisUnit::Rate => "rate",
+            AxisUnit::Seconds => "seconds",
+            AxisUnit::Percent => "percent",
+            AxisUnit::Ratio => "ratio",
         }
     }
 
     /// `true` if values span orders of magnitude: pauses, and rates, whose first guess by the
     /// kernel is 100 MB/s.
     pub(super) fn is_logarithmic(self) -> bool {
-        matches!(self, Unit::Seconds | Unit::Rate)
+        matches!(self, AxisUnit::Seconds | AxisUnit::Rate)
     }
 
     /// The least that an axis tells from nothing, and the least it reaches up to.
     fn log_range(self) -> (f64, f64) {
         match self {
-            Unit::Rate => (1024.0, 102400.0),
+            AxisUnit::Rate => (1024.0, 102400.0),
             _ => (1e-4, 1e-3),
         }
     }
@@ -48,12 +48,12 @@ impl Unit {
             _ => (1.0, names[0]),
         };
         match self {
-            Unit::Bytes => size(["B", "KiB", "MiB", "GiB"]),
-            Unit::Rate => size(["B/s", "KiB/s", "MiB/s", "GiB/s"]),
-            Unit::Seconds if most < 1.0 => (0.001, "ms"),
-            Unit::Seconds => (1.0, "s"),
-            Unit::Percent => (1.0, "%"),
-            Unit::Ratio => (1.0, ""),
+            AxisUnit::Bytes => size(["B", "KiB", "MiB", "GiB"]),
+            AxisUnit::Rate => size(["B/s", "KiB/s", "MiB/s", "GiB/s"]),
+            AxisUnit::Seconds if most < 1.0 => (0.001, "ms"),
+            AxisUnit::Seconds => (1.0, "s"),
+            AxisUnit::Percent => (1.0, "%"),
+            AxisUnit::Ratio => (1.0, ""),
         }
     }
 
@@ -72,7 +72,7 @@ impl Unit {
 /// A vertical axis from `low` to `high`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
-    pub(super) unit: Unit,
+    pub(super) unit: AxisUnit,
     pub(super) low: f64,
     pub(super) high: f64,
     /// Values and what is written at them.
@@ -82,13 +82,13 @@ pub(super) struct Axis {
 impl Axis {
     /// For values up to `most`, the least of which is `least` (only a logarithmic axis does not
     /// begin at 0).
-    pub(super) fn new(unit: Unit, least: f64, most: f64) -> Axis {
+    pub(super) fn new(unit: AxisUnit, least: f64, most: f64) -> Axis {
         if unit.is_logarithmic() {
             return Axis::new_logarithmic(unit, least, most);
         }
         let most = match (unit, most > 0.0) {
             // There is nothing above all of the time.
-            (Unit::Percent, true) => most.min(95.0) * 1.05,
+            (AxisUnit::Percent, true) => most.min(95.0) * 1.05,
             (_, true) => most * 1.05,
             (_, false) => 1.0,
         };
@@ -112,10 +112,10 @@ impl Axis {
         }
     }
 
-    fn new_logarithmic(unit: Unit, least: f64, most: f64) -> Axis {
+    fn new_logarithmic(unit: AxisUnit, least: f64, most: f64) -> Axis {
         // Decades of the printed unit: 1, 10, 100 KiB/s, 1 MiB/s.
         let decade = |power: i32| match unit {
-            Unit::Rate => 10f64.powi(power.rem_euclid(3)) * 1024f64.powi(power.div_euclid(3)),
+            AxisUnit::Rate => 10f64.powi(power.rem_euclid(3)) * 1024f64.powi(power.div_euclid(3)),
             _ => 10f64.powi(power),
         };
         let (finest, coarsest) = unit.log_range();
@@ -182,24 +182,24 @@ mod tests {
 
     #[test]
     fn marks_are_round_in_the_unit_they_print() {
-        let axis = Axis::new(Unit::Bytes, 0.0, 30.0 * 1048576.0);
+        let axis = Axis::new(AxisUnit::Bytes, 0.0, 30.0 * 1048576.0);
         assert_eq!(
             words(&axis),
             ["0 MiB", "10 MiB", "20 MiB", "30 MiB", "40 MiB"]
         );
         assert_eq!(axis.position_of(20.0 * 1048576.0), 0.5);
         assert_eq!(
-            words(&Axis::new(Unit::Ratio, 0.0, 1.7))[..3],
+            words(&Axis::new(AxisUnit::Ratio, 0.0, 1.7))[..3],
             ["0", "0.5", "1"]
         );
         assert_eq!(time_marks(60.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
         assert_eq!(time_marks(0.0), [0.0]);
-        assert_eq!(Axis::new(Unit::Percent, 0.0, 100.0).high, 100.0);
+        assert_eq!(Axis::new(AxisUnit::Percent, 0.0, 100.0).high, 100.0);
     }
 
     #[test]
     fn pauses_have_decades() {
-        let axis = Axis::new(Unit::Seconds, 0.004, 3.0);
+        let axis = Axis::new(AxisUnit::Seconds, 0.004, 3.0);
         assert_eq!(words(&axis), ["1 ms", "10 ms", "100 ms", "1 s", "10 s"]);
         assert!((axis.position_of(0.1) - 0.5).abs() < 1e-9);
         assert_eq!(
@@ -207,13 +207,13 @@ mod tests {
             0.0,
             "what is below stays at the edge"
         );
-        let rates = Axis::new(Unit::Rate, 0.0, 1e8);
+        let rates = Axis::new(AxisUnit::Rate, 0.0, 1e8);
         assert_eq!(rates.marks.first(), Some(&(1024.0, "1 KiB/s".into())));
         assert_eq!(
             rates.marks.last(),
             Some(&(104_857_600.0, "100 MiB/s".into()))
         );
-        let empty = Axis::new(Unit::Seconds, f64::INFINITY, 0.0);
+        let empty = Axis::new(AxisUnit::Seconds, f64::INFINITY, 0.0);
         assert!(empty.low < empty.high, "{empty:?}");
     }
 }

@@ -3,12 +3,12 @@
 //! limits, what each task got, what it lost, and the controller behind that. A picture has a panel
 //! for each run, all with the same axes; one that no run has anything for is left out.
 
-use super::axis::Unit;
+use super::axis::AxisUnit;
 use crate::timeline::{Domain, Series, Task, Timeline, To, cgroup_shares, wait_percentiles};
 
 /// Ways to draw values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MarkKind {
     Line,
     Dots,
     /// Down to the axis; those that follow cover it, so the first is the sum of all.
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: MarkKind,
     /// Classes of page.css: a colour, and for lines a dash.
     pub(super) style: String,
     pub(super) points: Series,
@@ -55,7 +55,7 @@ impl Mark {
 pub(super) struct Panel {
     /// Part of the title that differs from run to run; else empty.
     pub(super) subtitle: String,
-    pub(super) unit: Unit,
+    pub(super) unit: AxisUnit,
     pub(super) marks: Vec<Mark>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn all_pictures(runs: &[&Timeline]) -> Vec<Picture> {
                    writers are slowed to the disk's speed, at the limit they stop. Freerun is half way from background to \
                    limit, the setpoint half way from freerun to limit."
                 .into(),
-            panels: panel_per_run(runs, Unit::Bytes, host_levels),
+            panels: panel_per_run(runs, AxisUnit::Bytes, host_levels),
         },
         Picture {
             title: "Progress of the tasks".into(),
@@ -107,12 +107,12 @@ pub(super) fn all_pictures(runs: &[&Timeline]) -> Vec<Picture> {
                 progress_is(runs),
                 tasks_left_out(runs)
             ),
-            panels: panel_per_run(runs, Unit::Bytes, |run| progress_lines(&run.tasks)),
+            panels: panel_per_run(runs, AxisUnit::Bytes, |run| progress_lines(&run.tasks)),
         },
         Picture {
             title: "Pauses".into(),
             note: "A dot is a time in which a task was put to sleep: when it began, and how long it lasted.".into(),
-            panels: panel_per_run(runs, Unit::Seconds, pause_dots),
+            panels: panel_per_run(runs, AxisUnit::Seconds, pause_dots),
         },
     ];
     for (title, what, to) in LATENCIES {
@@ -122,7 +122,7 @@ pub(super) fn all_pictures(runs: &[&Timeline]) -> Vec<Picture> {
                 "{what} that began in each of thirty windows of equal length: half took no longer than p50, 99 of 100 no \
                  longer than p99. A window without any has no point."
             ),
-            panels: panel_per_run(runs, Unit::Seconds, |run| latency_lines(run, to)),
+            panels: panel_per_run(runs, AxisUnit::Seconds, |run| latency_lines(run, to)),
         });
     }
     for (of, domains) in pair_domains(runs).into_iter().take(DOMAINS) {
@@ -133,19 +133,19 @@ pub(super) fn all_pictures(runs: &[&Timeline]) -> Vec<Picture> {
         note:
             "Of what was dirtied by tasks whose cgroup is known, in thirty windows of equal length."
                 .into(),
-        panels: panel_per_run(runs, Unit::Percent, stacked_shares),
+        panels: panel_per_run(runs, AxisUnit::Percent, stacked_shares),
     });
     all.push(Picture {
         title: "Dirty pages of the cgroups".into(),
         note: "Dirty and in writeback. Without weir's module the kernel's own counts are read every two seconds only: reading \
                them changes how it throttles."
             .into(),
-        panels: panel_per_run(runs, Unit::Bytes, cgroup_lines),
+        panels: panel_per_run(runs, AxisUnit::Bytes, cgroup_lines),
     });
     all.push(Picture {
         title: "Pressure of the host".into(),
         note: "Part of the time in which some, or all, tasks that were not idle waited (/proc/pressure).".into(),
-        panels: panel_per_run(runs, Unit::Percent, pressure_lines),
+        panels: panel_per_run(runs, AxisUnit::Percent, pressure_lines),
     });
     all.retain(|picture| picture.panels.iter().any(|panel| !panel.marks.is_empty()));
     all
@@ -153,7 +153,7 @@ pub(super) fn all_pictures(runs: &[&Timeline]) -> Vec<Picture> {
 
 fn panel_per_run(
     runs: &[&Timeline],
-    unit: Unit,
+    unit: AxisUnit,
     marks: impl Fn(&Timeline) -> Vec<Mark>,
 ) -> Vec<Panel> {
     runs.iter()
@@ -165,7 +165,7 @@ fn panel_per_run(
         .collect()
 }
 
-fn new_mark(name: &str, kind: Kind, style: &str, points: &Series) -> Option<Mark> {
+fn new_mark(name: &str, kind: MarkKind, style: &str, points: &Series) -> Option<Mark> {
     (!points.is_empty()).then(|| Mark {
         name: name.into(),
         kind,
@@ -176,7 +176,7 @@ fn new_mark(name: &str, kind: Kind, style: &str, points: &Series) -> Option<Mark
 
 fn line_marks(all: &[(&str, &str, &Series)]) -> Vec<Mark> {
     all.iter()
-        .filter_map(|(name, style, points)| new_mark(name, Kind::Line, style, points))
+        .filter_map(|(name, style, points)| new_mark(name, MarkKind::Line, style, points))
         .collect()
 }
 
@@ -237,7 +237,7 @@ fn progress_lines(tasks: &[Task]) -> Vec<Mark> {
         .enumerate()
         .filter_map(|(index, task)| {
             let style = format!("c{} d{}", index % 8, index / 8 % 5);
-            new_mark(&line_name(task), Kind::Line, &style, &task.progress)
+            new_mark(&line_name(task), MarkKind::Line, &style, &task.progress)
         })
         .collect()
 }
@@ -250,7 +250,7 @@ fn pause_dots(run: &Timeline) -> Vec<Mark> {
         .filter_map(|(to, style)| {
             let losses = run.losses.iter().filter(|loss| loss.to == to);
             let dots = losses.map(|loss| (loss.at, loss.seconds)).collect();
-            new_mark(to.name(), Kind::Dots, style, &dots)
+            new_mark(to.name(), MarkKind::Dots, style, &dots)
         })
         .collect()
 }
@@ -263,13 +263,13 @@ fn latency_lines(run: &Timeline, to: &[To]) -> Vec<Mark> {
         [
             new_mark(
                 &name("p99"),
-                Kind::Line,
+                MarkKind::Line,
                 &format!("c{index} bold round"),
                 &of.p99,
             ),
             new_mark(
                 &name("p50"),
-                Kind::Line,
+                MarkKind::Line,
                 &format!("c{index} d3 round"),
                 &of.p50,
             ),
@@ -336,20 +336,20 @@ fn domain_pictures(of: &str, domains: &[Option<&Domain>]) -> Vec<Picture> {
             note: "In each pass of a writer: the pages of the domain that decided (the host's or the cgroup's), and the device's \
                    part of them."
                 .into(),
-            panels: panels(Unit::Bytes, level_lines),
+            panels: panels(AxisUnit::Bytes, level_lines),
         },
         Picture {
             title: format!("Rates: {of}"),
             note: "The base rate is what one task would get if all were at the setpoint; the throttle multiplies it by the \
                    position ratio. Written and dirtied are of the whole device or cgroup."
                 .into(),
-            panels: panels(Unit::Rate, rate_marks),
+            panels: panels(AxisUnit::Rate, rate_marks),
         },
         Picture {
             title: format!("Position ratio: {of}"),
             note: "What a task was held to, over the base rate: 1 at the setpoint, up to 2 below it, 0 at the limit.".into(),
-            panels: panels(Unit::Ratio, |domain| {
-                let dots = new_mark("position ratio", Kind::Dots, "c0", &domain.pos_ratio);
+            panels: panels(AxisUnit::Ratio, |domain| {
+                let dots = new_mark("position ratio", MarkKind::Dots, "c0", &domain.pos_ratio);
                 dots.into_iter().collect()
             }),
         },
@@ -371,7 +371,7 @@ fn level_lines(domain: &Domain) -> Vec<Mark> {
 }
 
 fn rate_marks(domain: &Domain) -> Vec<Mark> {
-    let dots = new_mark("held to", Kind::Dots, "c5", &domain.task_rate);
+    let dots = new_mark("held to", MarkKind::Dots, "c5", &domain.task_rate);
     let others = line_marks(&[
         ("dirtied", "c3 d3", &domain.dirtied),
         ("written", "c2", &domain.written),
@@ -400,7 +400,7 @@ fn stacked_shares(run: &Timeline) -> Vec<Mark> {
         .enumerate()
         .filter_map(|(index, (name, _))| {
             let style = format!("c{index}");
-            new_mark(name, Kind::Area, &style, &sum_from(index))
+            new_mark(name, MarkKind::Area, &style, &sum_from(index))
         })
         .collect()
 }
@@ -414,7 +414,7 @@ fn cgroup_lines(run: &Timeline) -> Vec<Mark> {
         .enumerate()
         .filter_map(|(index, cgroup)| {
             let style = format!("c{} d{}", index % 8, index % 5);
-            new_mark(&cgroup.path, Kind::Line, &style, &cgroup.held)
+            new_mark(&cgroup.path, MarkKind::Line, &style, &cgroup.held)
         })
         .collect()
 }
@@ -424,6 +424,6 @@ fn pressure_lines(run: &Timeline) -> Vec<Mark> {
     run.pressure
         .iter()
         .zip(styles)
-        .filter_map(|((name, series), style)| new_mark(name, Kind::Line, style, series))
+        .filter_map(|((name, series), style)| new_mark(name, MarkKind::Line, style, series))
         .collect()
 }

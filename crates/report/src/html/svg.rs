@@ -5,7 +5,7 @@
 //! Paths are in tenths of the picture's units, relative, as integers: `M0 2100l20-31 20 4`.
 
 use super::axis::{Axis, format_mark, time_marks};
-use super::pictures::{Kind, Mark, Panel};
+use super::pictures::{Mark, MarkKind, Panel};
 use super::text::escape_text;
 use super::thin::{self, Point};
 use std::fmt::Write;
@@ -169,24 +169,24 @@ fn draw_mark(
     for run in mark.points.split(|(_, value)| value.is_nan()) {
         let points: Vec<Point> = run.iter().map(place).collect();
         let kept = match mark.kind {
-            Kind::Dots => thin::thin_dots(&points),
-            Kind::Line | Kind::Area => thin::thin_line(&points),
+            MarkKind::Dots => thin::thin_dots(&points),
+            MarkKind::Line | MarkKind::Area => thin::thin_line(&points),
         };
         thinned.0 += points.len();
         thinned.1 += kept.len();
         match mark.kind {
-            Kind::Dots => dots_path(&kept, &mut path),
-            Kind::Line | Kind::Area => line_path(&kept, &mut path),
+            MarkKind::Dots => dots_path(&kept, &mut path),
+            MarkKind::Line | MarkKind::Area => line_path(&kept, &mut path),
         }
-        if let (Kind::Area, Some(first), Some(last)) = (mark.kind, kept.first(), kept.last()) {
+        if let (MarkKind::Area, Some(first), Some(last)) = (mark.kind, kept.first(), kept.last()) {
             let bottom = (INNER.1 * 10.0) as i32;
             let _ = write!(path, "L{} {bottom}H{}Z", last.0, first.0);
         }
     }
     let kind = match mark.kind {
-        Kind::Dots => "dots",
-        Kind::Line => "line",
-        Kind::Area => "area",
+        MarkKind::Dots => "dots",
+        MarkKind::Line => "line",
+        MarkKind::Area => "area",
     };
     format!(
         "<path class=\"{kind} {}\" data-mark=\"{index}\" data-name=\"{}\" d=\"{path}\"/>\n",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The numbers behind the pictures, for those who do not see them and those who want digits.
 
-use super::axis::Unit;
+use super::axis::AxisUnit;
 use super::pictures::Panel;
 use super::text::escape_text;
 use crate::timeline::Timeline;
@@ -39,14 +39,14 @@ pub(super) fn tasks_table(run: &Timeline) -> String {
         let (task, sum) = (&run.tasks[*index], &sums[*index]);
         let bytes = sum
             .bytes
-            .map_or("-".into(), |bytes| Unit::Bytes.format_value(bytes));
+            .map_or("-".into(), |bytes| AxisUnit::Bytes.format_value(bytes));
         vec![
             format!("{} {}", task.name, task.id),
             task.cgroup.clone().unwrap_or("-".into()),
             bytes,
             sum.count.to_string(),
-            Unit::Seconds.format_value(sum.seconds),
-            Unit::Seconds.format_value(sum.longest),
+            AxisUnit::Seconds.format_value(sum.seconds),
+            AxisUnit::Seconds.format_value(sum.longest),
         ]
     });
     let head = ["task", "cgroup", "dirtied", "pauses", "lost", "longest"];

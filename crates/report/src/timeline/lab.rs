@@ -3,7 +3,7 @@
 //! its phases one after the other. `results.jsonl` has samples of dirty pages; a phase that was run
 //! with `--record` has a recording beside it, `PHASE.weir`, with everything else.
 
-use super::{Cgroup, Figure, Levels, Timeline, observation_timeline};
+use super::{CgroupSeries, Figure, Levels, Timeline, observation_timeline};
 use crate::format::{format_bytes, format_value, significant_digits};
 use anyhow::{Context, Result, bail};
 use observe::Observation;
@@ -198,7 +198,7 @@ fn phase_timeline(directory: &Path, result: &PhaseResult) -> Result<Timeline> {
     phase.seconds = phase.seconds.max(result.elapsed_ns as f64 / 1e9);
     for (subject, sampled) in &result.samples {
         if subject != "host" {
-            phase.cgroups.push(Cgroup {
+            phase.cgroups.push(CgroupSeries {
                 path: format!("/{subject}"),
                 held: to_series(sampled, &sampled.dirty_bytes),
             });

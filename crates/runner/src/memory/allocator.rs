@@ -15,7 +15,7 @@ use super::histogram::Histogram;
 use super::region::{PAGE, unwritten_word};
 use anyhow::{Context, Result};
 use nix::sys::mman::{self, MapFlags, MlockAllFlags, MmapAdvise, ProtFlags};
-use scenario::model::{Memory, Pattern};
+use scenario::model::{JobMemory, Pattern};
 use scenario::rundir::Allocations;
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
@@ -33,7 +33,7 @@ pub struct Orders {
 }
 
 /// Work done since the last mark.
-pub struct Done {
+pub struct AllocatorResults {
     /// As the scenario's figures want it.
     pub allocations: Allocations,
     /// Pages touched, each time counted.
@@ -44,7 +44,7 @@ pub struct Done {
 
 /// The loop's state.
 pub struct Allocator<'a> {
-    memory: &'a Memory,
+    memory: &'a JobMemory,
     orders: &'a Orders,
     /// The last mark that was seen.
     mark: u64,
@@ -60,14 +60,14 @@ impl<'a> Allocator<'a> {
     ///
     /// # Errors
     /// It takes CAP_IPC_LOCK, or a larger RLIMIT_MEMLOCK.
-    pub fn new(memory: &'a Memory, orders: &'a Orders) -> Result<Allocator<'a>> {
+    pub fn new(memory: &'a JobMemory, orders: &'a Orders) -> Result<Allocator<'a>> {
         let allocator = Allocator::new_unlocked(memory, orders);
         mman::mlockall(MlockAllFlags::MCL_CURRENT)
             .context("locking the program in memory, so that it measures others' pages only")?;
         Ok(allocator)
     }
 
-    fn new_unlocked(memory: &'a Memory, orders: &'a Orders) -> Allocator<'a> {
+    fn new_unlocked(memory: &'a JobMemory, orders: &'a Orders) -> Allocator<'a> {
         Allocator {
             memory,
             orders,
@@ -84,7 +84,7 @@ impl<'a> Allocator<'a> {
     ///
     /// # Errors
     /// The kernel maps no more memory.
-    pub fn run(mut self) -> Result<Done> {
+    pub fn run(mut self) -> Result<AllocatorResults> {
         let mut next = Instant::now();
         while !self.is_over() {
             self.map_and_touch()?;
@@ -94,7 +94,7 @@ impl<'a> Allocator<'a> {
             next = Instant::now().max(next + Duration::from_secs_f64(1.0 / rate as f64));
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
-        Ok(Done {
+        Ok(AllocatorResults {
             allocations: Allocations {
                 pages: self.fault.times_added(),
                 fault: self.fault.to_spread(),
@@ -174,7 +174,7 @@ struct Mapping {
 }
 
 impl Mapping {
-    fn new(memory: &Memory) -> Result<Mapping> {
+    fn new(memory: &JobMemory) -> Result<Mapping> {
         let pages = usize::try_from(memory.size_bytes)? / PAGE;
         let length =
             NonZeroUsize::new(pages * PAGE).context("expected a size of at least one page")?;
@@ -217,8 +217,8 @@ mod tests {
     use super::*;
     use scenario::model::Backing;
 
-    fn memory(pattern: Pattern, rate: Option<u64>) -> Memory {
-        Memory {
+    fn memory(pattern: Pattern, rate: Option<u64>) -> JobMemory {
+        JobMemory {
             size_bytes: 1 << 20,
             backing: Backing::Anonymous,
             pattern,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     /// Runs the loop for `time`, a mark at its middle, without the lock that tests may not have.
-    fn ran(memory: &Memory, time: Duration) -> Done {
+    fn ran(memory: &JobMemory, time: Duration) -> AllocatorResults {
         let orders = Orders::default();
         std::thread::scope(|scope| {
             let allocator = Allocator::new_unlocked(memory, &orders);

@@ -6,7 +6,7 @@ use super::{PROGRAM, Report};
 use crate::cgroups;
 use crate::site::Site;
 use anyhow::{Context, Result, bail};
-use scenario::model::{Backing, Job, Memory, Phase};
+use scenario::model::{Backing, Job, JobMemory, Phase};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// A running process.
-pub struct Running {
+pub struct RunningMemoryJob {
     /// The job's name.
     pub name: String,
     /// The cgroup that it runs in; `None` is the root.
@@ -26,9 +26,14 @@ pub struct Running {
     errors: PathBuf,
 }
 
-impl Running {
+impl RunningMemoryJob {
     /// Starts the job's processes.
-    pub fn start(job: &Job, memory: &Memory, phase: &Phase, site: &Site) -> Result<Running> {
+    pub fn start(
+        job: &Job,
+        memory: &JobMemory,
+        phase: &Phase,
+        site: &Site,
+    ) -> Result<RunningMemoryJob> {
         let said = site.scratch.join(format!("{}.json", job.name));
         let errors = site.scratch.join(format!("{}.err", job.name));
         let mut command = Command::new("/proc/self/exe");
@@ -46,7 +51,7 @@ impl Running {
         let mut child = command
             .spawn()
             .with_context(|| format!("job {}: cannot start {PROGRAM}", job.name))?;
-        Ok(Running {
+        Ok(RunningMemoryJob {
             name: job.name.clone(),
             cgroup: job.cgroup.clone(),
             orders: child.stdin.take(),

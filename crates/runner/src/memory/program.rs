@@ -2,11 +2,11 @@
 //! `weir-memory`: what the process of a memory job does from its start to its end.
 
 use super::allocator::{Allocator, Orders};
-use super::reader::{Known, Reader};
+use super::reader::{Known, MemoryReader};
 use super::region::Region;
 use super::{PROGRAM, Report};
 use anyhow::{Context, Result, anyhow, bail};
-use scenario::model::{Backing, Memory};
+use scenario::model::{Backing, JobMemory};
 use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ fn run() -> Result<()> {
     let text = arguments
         .next()
         .context("say what memory, as in '{\"size_bytes\": 104857600}'")?;
-    let memory: Memory = serde_json::from_str(&text).with_context(|| format!("`{text}`"))?;
+    let memory: JobMemory = serde_json::from_str(&text).with_context(|| format!("`{text}`"))?;
     if memory.threads == 0 || memory.writes_pct > 100 || memory.rate == Some(0) {
         bail!(
             "`{text}`: expected at least one thread and one access, and at most as many writes as accesses"
@@ -49,7 +49,7 @@ fn run() -> Result<()> {
     let (ops, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let (mut report, known) = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..memory.threads as usize)
-            .map(|index| Reader {
+            .map(|index| MemoryReader {
                 region: &region,
                 memory: &memory,
                 index,
@@ -78,7 +78,7 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-fn run_allocator(memory: &Memory) -> Result<()> {
+fn run_allocator(memory: &JobMemory) -> Result<()> {
     let orders = Orders::default();
     let (mut report, done) = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -119,7 +119,7 @@ fn measure_accesses(ops: &AtomicU64, mut marked: impl FnMut()) -> Report {
 }
 
 /// Number of pages that do not hold what they should, or did not when a thread read them.
-fn count_corrupt_pages(region: &Region, memory: &Memory, known: &[Known]) -> u64 {
+fn count_corrupt_pages(region: &Region, memory: &JobMemory, known: &[Known]) -> u64 {
     let threads = memory.threads as usize;
     let mut wrong: BTreeSet<usize> = known.iter().flat_map(|one| one.wrong.clone()).collect();
     for page in 0..region.pages {

@@ -6,7 +6,7 @@
 //! so that each counter has one writer, who knows what it must be.
 
 use super::region::{PIECE, Region, WORDS, unwritten_word};
-use scenario::model::{Memory, Pattern};
+use scenario::model::{JobMemory, Pattern};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ const BATCH: u64 = 256;
 const AHEAD: Duration = Duration::from_millis(2);
 
 /// One thread's part.
-pub struct Reader<'a> {
+pub struct MemoryReader<'a> {
     /// Memory that is read.
     pub region: &'a Region,
     /// Settings of the job, by which the region is read.
-    pub memory: &'a Memory,
+    pub memory: &'a JobMemory,
     /// Counted from 0.
     pub index: usize,
     /// Accesses of all threads.
@@ -38,7 +38,7 @@ pub struct Known {
     pub writes: Vec<u64>,
 }
 
-impl Reader<'_> {
+impl MemoryReader<'_> {
     /// Reads until told to stop.
     pub fn run(&self) -> Known {
         let threads = self.memory.threads as usize;
@@ -132,13 +132,13 @@ mod tests {
     use scenario::model::Backing;
 
     /// Runs `threads` for `ops` accesses and returns what they know, and the memory.
-    fn ran(memory: &Memory, ops: u64) -> (Region, Vec<Known>) {
+    fn ran(memory: &JobMemory, ops: u64) -> (Region, Vec<Known>) {
         let region = Region::map_memory(memory, None).expect("mapped");
         region.fill_pages(memory.backing).expect("filled");
         let (count, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let known = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..memory.threads as usize)
-                .map(|index| Reader {
+                .map(|index| MemoryReader {
                     region: &region,
                     memory,
                     index,
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn writers_know_what_they_wrote_and_every_page_has_one() {
-        let memory = Memory {
+        let memory = JobMemory {
             size_bytes: 5 << 20,
             backing: Backing::Shared,
             pattern: Pattern::HotCold {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_read_notices_what_is_wrong() {
-        let memory = Memory {
+        let memory = JobMemory {
             size_bytes: 2 << 20,
             backing: Backing::Anonymous,
             pattern: Pattern::Random,
@@ -205,7 +205,7 @@ mod tests {
         };
         let region = Region::map_memory(&memory, None).expect("mapped");
         let (ops, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let reader = Reader {
+        let reader = MemoryReader {
             region: &region,
             memory: &memory,
             index: 0,

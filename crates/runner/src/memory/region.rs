@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use nix::libc;
 use nix::sys::signal::Signal;
 use nix::unistd::ForkResult;
-use scenario::model::{Backing, Memory, Pattern};
+use scenario::model::{Backing, JobMemory, Pattern};
 use std::fs::OpenOptions;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -37,7 +37,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Maps it; `file` is where the memory of a job with a file lies.
-    pub fn map_memory(memory: &Memory, file: Option<&Path>) -> Result<Region> {
+    pub fn map_memory(memory: &JobMemory, file: Option<&Path>) -> Result<Region> {
         use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous};
         let pages = usize::try_from(memory.size_bytes)? / PAGE;
         let length =
@@ -194,7 +194,7 @@ pub fn unwritten_word(page: usize, word: usize) -> u64 {
 }
 
 /// Pieces that are hot, and those that are not.
-fn split_pieces(pieces: usize, memory: &Memory) -> (Vec<usize>, Vec<usize>) {
+fn split_pieces(pieces: usize, memory: &JobMemory) -> (Vec<usize>, Vec<usize>) {
     let Pattern::HotCold { hot_bytes, .. } = memory.pattern else {
         return ((0..pieces).collect(), Vec::new());
     };
@@ -207,8 +207,8 @@ fn split_pieces(pieces: usize, memory: &Memory) -> (Vec<usize>, Vec<usize>) {
 mod tests {
     use super::*;
 
-    fn memory(pattern: Pattern) -> Memory {
-        Memory {
+    fn memory(pattern: Pattern) -> JobMemory {
+        JobMemory {
             size_bytes: 9 << 20,
             backing: Backing::Anonymous,
             pattern,
@@ -225,7 +225,7 @@ mod tests {
             hot_bytes: 156 << 20,
             hot_reads_pct: 90,
         };
-        let large = Memory {
+        let large = JobMemory {
             size_bytes: 340 << 20,
             ..memory(hot)
         };

@@ -2,7 +2,8 @@
 //! Computation of figures that are more than a count.
 
 use crate::measured::{
-    AllocatingJob, Cgroup, IoStalls, Job, Measured, MemoryJob, Place, Pressure, Tiers,
+    AllocatingJob, IoStalls, Measured, MeasuredCgroup, MeasuredJob, MeasuredPressure, MemoryJob,
+    Placement, Tiers,
 };
 
 /// A cgroup no further than this from its budget has come to rest, in percent.
@@ -19,7 +20,7 @@ impl Measured {
         ns as f64 / self.elapsed_ns.max(1) as f64 * 100.0
     }
 
-    pub(super) fn host_pressure(&self) -> &Pressure {
+    pub(super) fn host_pressure(&self) -> &MeasuredPressure {
         &self.host.pressure
     }
 }
@@ -36,7 +37,7 @@ impl AllocatingJob {
     }
 }
 
-impl Place {
+impl Placement {
     pub(super) fn top_percent(&self) -> Option<f64> {
         Some(self.top as f64 * 100.0 / (self.top + self.low).max(1) as f64)
     }
@@ -49,14 +50,14 @@ pub(super) fn accesses_per_second(of: &Measured) -> Option<f64> {
     Some(jobs.map(MemoryJob::per_second).sum())
 }
 
-pub(super) fn spread_percent(job: &Job) -> Option<f64> {
+pub(super) fn spread_percent(job: &MeasuredJob) -> Option<f64> {
     let all: u128 = job.each.iter().map(|bytes| u128::from(*bytes)).sum();
     let (least, most) = (job.each.iter().min()?, job.each.iter().max()?);
     let mean = all as f64 / job.each.len() as f64;
     (job.each.len() > 1 && all > 0).then(|| (most - least) as f64 / mean * 100.0)
 }
 
-pub(super) fn jain_index(job: &Job) -> Option<f64> {
+pub(super) fn jain_index(job: &MeasuredJob) -> Option<f64> {
     // In pages, so that squares fit.
     let pages = || job.each.iter().map(|bytes| u128::from(bytes >> 12));
     let sum: u128 = pages().sum();
@@ -126,8 +127,8 @@ pub(super) fn migrated_per_minute(of: &Measured) -> Option<f64> {
 /// A median over the part of a phase that counts.
 pub(super) fn median_of_counted(
     of: &Measured,
-    cgroup: &Cgroup,
-    value: fn(&Place) -> Option<f64>,
+    cgroup: &MeasuredCgroup,
+    value: fn(&Placement) -> Option<f64>,
 ) -> Option<f64> {
     let tiers = of.tiers.as_ref()?;
     let counted = cgroup.places.iter().filter(|at| tiers.is_counted(at.at_ns));
@@ -136,9 +137,9 @@ pub(super) fn median_of_counted(
 
 /// From the last job's start until the cgroup is near its budget and stays there, in nanoseconds;
 /// infinite if it is not near in the end.
-pub(super) fn settle_time(of: &Measured, cgroup: &Cgroup) -> Option<f64> {
+pub(super) fn settle_time(of: &Measured, cgroup: &MeasuredCgroup) -> Option<f64> {
     let tiers = of.tiers.as_ref()?;
-    let since = |at: &&Place| (tiers.last_start_ns..=tiers.end_ns).contains(&at.at_ns);
+    let since = |at: &&Placement| (tiers.last_start_ns..=tiers.end_ns).contains(&at.at_ns);
     let errors: Vec<(u64, f64)> = cgroup
         .places
         .iter()

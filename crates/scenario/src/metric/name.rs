@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Full names of metrics, and which of them a scenario can have.
 
-use super::{Value, metric_table};
-use crate::model::{Arm, Memory, Scenario};
+use super::{MetricSource, metric_table};
+use crate::model::{Arm, JobMemory, Scenario};
 use config::problem::suggest_known;
 
 /// A full metric name, taken apart.
@@ -59,7 +59,9 @@ impl Name {
             ));
         };
         if self.subject == "host" {
-            return self.check_metric(scenario, "of the host", |of| matches!(of, Value::Host(_)));
+            return self.check_metric(scenario, "of the host", |of| {
+                matches!(of, MetricSource::Host(_))
+            });
         }
         if let Some(disk) = self.subject.strip_prefix("disk/") {
             if !scenario.disks.iter().any(|d| d.name == disk) {
@@ -68,7 +70,9 @@ impl Name {
                     suggest_known(disk, scenario.disks.iter().map(|d| d.name.as_str()))
                 ));
             }
-            return self.check_metric(scenario, "of a disk", |of| matches!(of, Value::Disk(_)));
+            return self.check_metric(scenario, "of a disk", |of| {
+                matches!(of, MetricSource::Disk(_))
+            });
         }
         if let Some(cgroup) = self.subject.strip_prefix("cgroup/") {
             if !scenario.cgroups.contains_key(cgroup) {
@@ -82,7 +86,7 @@ impl Name {
                 Arm::Weir => "of a cgroup",
             };
             return self.check_metric(scenario, of, |of| {
-                matches!(of, Value::Cgroup(_) | Value::Stat)
+                matches!(of, MetricSource::Cgroup(_) | MetricSource::Stat)
             });
         }
         let Some(job) = scenario.jobs.iter().find(|j| j.name == self.subject) else {
@@ -106,16 +110,18 @@ impl Name {
                 phase.jobs.join(", ")
             ));
         }
-        let allocates = |memory: &Memory| memory.pattern.is_allocating();
+        let allocates = |memory: &JobMemory| memory.pattern.is_allocating();
         match &job.memory {
-            None => self.check_metric(scenario, "of a job", |of| matches!(of, Value::Job(_))),
+            None => self.check_metric(scenario, "of a job", |of| {
+                matches!(of, MetricSource::Job(_))
+            }),
             Some(memory) if allocates(memory) => {
                 self.check_metric(scenario, "of a job that allocates memory", |of| {
-                    matches!(of, Value::AllocatingJob(_))
+                    matches!(of, MetricSource::AllocatingJob(_))
                 })
             }
             Some(_) => self.check_metric(scenario, "of a job that reads memory", |of| {
-                matches!(of, Value::MemoryJob(_))
+                matches!(of, MetricSource::MemoryJob(_))
             }),
         }
     }
@@ -125,7 +131,7 @@ impl Name {
         &self,
         scenario: &Scenario,
         subject: &str,
-        is_of: fn(&Value) -> bool,
+        is_of: fn(&MetricSource) -> bool,
     ) -> Result<(), String> {
         let known = metric_table().iter().filter(|row| {
             is_of(&row.value)

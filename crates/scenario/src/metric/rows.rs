@@ -6,8 +6,8 @@ use super::compute::{
     accesses_per_second, jain_index, max_bytes, median_bytes, median_of_counted,
     migrated_per_minute, peak_percent, settle_time, spread_percent,
 };
-use super::{Metric, Value};
-use crate::measured::{AllocatingJob, Cgroup, Job, Measured, MemoryJob, Place};
+use super::{Metric, MetricSource};
+use crate::measured::{AllocatingJob, Measured, MeasuredCgroup, MeasuredJob, MemoryJob, Placement};
 
 /// All rows but the keys of `memory.dirty_stat`.
 #[rustfmt::skip] // a table
@@ -90,9 +90,9 @@ pub(super) const ROWS: &[Metric] = &[
     host("oom_kills", Count, |of| Some(of.host.oom_kills as f64), "tasks killed for memory"),
     host("ops_per_sec", Count, accesses_per_second, "of all jobs that read memory together").of_tiers(),
     host("migrated_bytes_per_min", BytesPerMinute, migrated_per_minute, "moved between nodes").of_tiers(),
-    Metric::new("bw_bytes", Bandwidth, Value::Disk(|of, disk| Some(of.per_second(disk.written))),
+    Metric::new("bw_bytes", Bandwidth, MetricSource::Disk(|of, disk| Some(of.per_second(disk.written))),
         "written"),
-    Metric::new("queue_depth", Count, Value::Disk(|of, disk|
+    Metric::new("queue_depth", Count, MetricSource::Disk(|of, disk|
         Some(disk.queued_ns? as f64 / of.elapsed_ns.max(1) as f64)),
         "requests in its queue, mean"),
     cgroup("dirty_max_bytes", Bytes, |_, cgroup| max_bytes(&cgroup.held), HELD),
@@ -111,9 +111,9 @@ pub(super) const ROWS: &[Metric] = &[
         "median of what it has in the fastest tier, over the second half").of_tiers(),
     cgroup("lowtier_bytes", Bytes, |of, cgroup| median_of_counted(of, cgroup, |place| Some(place.low as f64)),
         "median of what it has in other tiers").of_tiers(),
-    cgroup("toptier_pct", Percent, |of, cgroup| median_of_counted(of, cgroup, Place::top_percent),
+    cgroup("toptier_pct", Percent, |of, cgroup| median_of_counted(of, cgroup, Placement::top_percent),
         "median of the part of its memory that is in the fastest tier").of_tiers(),
-    cgroup("budget_error_pct", Percent, |of, cgroup| median_of_counted(of, cgroup, Place::budget_error_percent),
+    cgroup("budget_error_pct", Percent, |of, cgroup| median_of_counted(of, cgroup, Placement::budget_error_percent),
         "median of how far it is above its budget in the fastest tier; or below, as far as it has \
          memory in another")
         .of_tiers().of_weir(),
@@ -141,7 +141,7 @@ macro_rules! throttled {
         Metric::new(
             $name,
             Count,
-            Value::Host(|of| of.host.vmstat.get($name).map(|n| *n as f64)),
+            MetricSource::Host(|of| of.host.vmstat.get($name).map(|n| *n as f64)),
             THROTTLED,
         )
         .on_the_twin()
@@ -165,10 +165,10 @@ const FULL: &str = "time in which all tasks were stalled";
 const fn job(
     name: &'static str,
     unit: Unit,
-    value: fn(&Job) -> Option<f64>,
+    value: fn(&MeasuredJob) -> Option<f64>,
     about: &'static str,
 ) -> Metric {
-    Metric::new(name, unit, Value::Job(value), about)
+    Metric::new(name, unit, MetricSource::Job(value), about)
 }
 
 const fn memory_job(
@@ -176,7 +176,7 @@ const fn memory_job(
     value: fn(&MemoryJob) -> f64,
     about: &'static str,
 ) -> Metric {
-    Metric::new(name, Count, Value::MemoryJob(value), about).of_tiers()
+    Metric::new(name, Count, MetricSource::MemoryJob(value), about).of_tiers()
 }
 
 const fn allocating(
@@ -185,7 +185,7 @@ const fn allocating(
     value: fn(&AllocatingJob) -> Option<f64>,
     about: &'static str,
 ) -> Metric {
-    Metric::new(name, unit, Value::AllocatingJob(value), about)
+    Metric::new(name, unit, MetricSource::AllocatingJob(value), about)
 }
 
 const fn host(
@@ -194,14 +194,14 @@ const fn host(
     value: fn(&Measured) -> Option<f64>,
     about: &'static str,
 ) -> Metric {
-    Metric::new(name, unit, Value::Host(value), about)
+    Metric::new(name, unit, MetricSource::Host(value), about)
 }
 
 const fn cgroup(
     name: &'static str,
     unit: Unit,
-    value: fn(&Measured, &Cgroup) -> Option<f64>,
+    value: fn(&Measured, &MeasuredCgroup) -> Option<f64>,
     about: &'static str,
 ) -> Metric {
-    Metric::new(name, unit, Value::Cgroup(value), about)
+    Metric::new(name, unit, MetricSource::Cgroup(value), about)
 }

@@ -3,7 +3,7 @@
 
 use super::compute::{jain_index, spread_percent};
 use super::*;
-use crate::measured::{IoStalls, Place, Tiers};
+use crate::measured::{IoStalls, Placement, Tiers};
 
 const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
@@ -29,8 +29,8 @@ fn a_name_has_one_unit_and_every_key_of_dirty_stat_is_there() {
     );
 }
 
-fn disk(written: u64, queued_ns: Option<u64>) -> Disk {
-    Disk { written, queued_ns }
+fn disk(written: u64, queued_ns: Option<u64>) -> MeasuredDisk {
+    MeasuredDisk { written, queued_ns }
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn rates_and_percentages_are_of_the_phase() {
 
 #[test]
 fn shares_of_processes_are_compared() {
-    let job = |each: &[u64]| Job {
+    let job = |each: &[u64]| MeasuredJob {
         each: each.to_vec(),
-        ..Job::default()
+        ..MeasuredJob::default()
     };
     assert_eq!(spread_percent(&job(&[4096, 4096])), Some(0.0));
     assert_eq!(jain_index(&job(&[4096, 4096])), Some(1.0));
@@ -80,16 +80,16 @@ fn shares_of_processes_are_compared() {
 
 /// The last job starts at 10 s, counting begins at 20 s, the end is at 30 s; a look every 5 s.
 fn tiered(held: [[u64; 2]; 7], budget: Option<u64>) -> Figures {
-    let places = (0..).zip(held).map(|(look, [top, low])| Place {
+    let places = (0..).zip(held).map(|(look, [top, low])| Placement {
         at_ns: look * 5 * SECOND,
         top: top * MIB,
         low: low * MIB,
         budget: budget.map(|mib| mib * MIB),
     });
     let moved = [(0, 0), (20, 1000), (25, 1006), (30, 1015), (35, 9999)];
-    let cgroup = Cgroup {
+    let cgroup = MeasuredCgroup {
         places: places.collect(),
-        ..Cgroup::default()
+        ..MeasuredCgroup::default()
     };
     let tiers = Tiers {
         last_start_ns: 10 * SECOND,

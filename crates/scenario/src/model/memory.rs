@@ -33,7 +33,7 @@ impl Tier {
 /// A job that fills memory and reads it at random for as long as its phase lasts, and checks all of
 /// it in the end; or one that allocates memory over and over ([`Pattern::is_allocating`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct JobMemory {
     /// Size in bytes.
     pub size_bytes: u64,
     /// Kind of the memory.

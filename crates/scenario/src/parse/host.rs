@@ -2,7 +2,7 @@
 //! `[host]` and `[[disk]]`: the machine.
 
 use super::{name, tier};
-use crate::model::{Disk, DiskKind, Filesystem, Host, Reclaim, Tier, Twin};
+use crate::model::{Disk, DiskKind, Filesystem, HostSpec, Reclaim, Tier, Twin};
 use config::problem::suggest_known;
 use config::reader::{Table, Value};
 use config::units;
@@ -22,8 +22,8 @@ const DISK_SIZE: u64 = 2 << 30;
 /// Least size of a disk: all supported filesystems can be made on it (btrfs wants the most).
 const LEAST_DISK: u64 = 256 << 20;
 
-pub(super) fn read_host(root: &Table, tiers: &[Tier]) -> Host {
-    let mut host = Host {
+pub(super) fn read_host(root: &Table, tiers: &[Tier]) -> HostSpec {
+    let mut host = HostSpec {
         memory_bytes: tiers.iter().map(|tier| tier.size_bytes).sum(),
         cpus: 1,
         sysctl: BTreeMap::new(),

@@ -4,7 +4,7 @@
 
 use super::host::LEAST_MEMORY;
 use super::name;
-use crate::model::{Agent, Backing, ENGINES, Host, Memory, Pattern, Tier, node_lists};
+use crate::model::{Agent, Backing, ENGINES, HostSpec, JobMemory, Pattern, Tier, node_lists};
 use config::problem::suggest_known;
 use config::reader::{Table, Value};
 use config::units;
@@ -88,7 +88,7 @@ pub(super) fn check_node_lists(text: &str, there: usize) -> Result<(), String> {
 }
 
 /// A job's `memory`, if it has one.
-pub(super) fn read_memory(job: &Table) -> Option<Memory> {
+pub(super) fn read_memory(job: &Table) -> Option<JobMemory> {
     let value = job.optional("memory")?;
     let table = value.as_table(&[
         "size",
@@ -130,7 +130,7 @@ pub(super) fn read_memory(job: &Table) -> Option<Memory> {
             }
         }
     }
-    Some(Memory {
+    Some(JobMemory {
         size_bytes,
         backing: backing.unwrap_or(Backing::Anonymous),
         pattern,
@@ -220,7 +220,7 @@ fn parse_backing(text: &str) -> Result<Backing, String> {
 }
 
 /// `[agent]`: what moves memory between tiers in arm `weir`.
-pub(super) fn read_agent(root: &Table, host: &Host) -> Option<Agent> {
+pub(super) fn read_agent(root: &Table, host: &HostSpec) -> Option<Agent> {
     let value = root.optional("agent")?;
     let table = value.as_table(&["engine", "lend", "interval", "reclaim", "policy"])?;
     let reclaim = table

@@ -9,17 +9,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The files of one run.
-pub struct Kept {
+pub struct RunFiles {
     directory: PathBuf,
     results: File,
 }
 
-impl Kept {
+impl RunFiles {
     /// Makes the directory and begins in it.
     ///
     /// # Errors
     /// Files cannot be written there.
-    pub fn create(directory: &Path, about: About) -> Result<Kept> {
+    pub fn create(directory: &Path, about: About) -> Result<RunFiles> {
         fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         let path = directory.join(RESULTS);
         let results = File::create(&path).with_context(|| format!("{}", path.display()))?;
@@ -30,7 +30,7 @@ impl Kept {
                 fs::remove_file(entry.path())?;
             }
         }
-        let mut kept = Kept {
+        let mut kept = RunFiles {
             directory: directory.to_path_buf(),
             results,
         };

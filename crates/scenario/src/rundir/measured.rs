@@ -2,7 +2,9 @@
 //! Measurements of a kernel, as [`crate::metric`] takes it.
 
 use super::{Allocations, MemoryReport as Report, PhaseResult, Pressure, TierSamples, TierSeries};
-use crate::measured::{self, AllocatingJob, Host, Job, Latency, Measured, MemoryJob, Place, Tiers};
+use crate::measured::{
+    self, AllocatingJob, Latency, Measured, MeasuredHost, MeasuredJob, MemoryJob, Placement, Tiers,
+};
 use knobs::PAGE;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,10 +20,10 @@ impl PhaseResult {
             matching.map(|(_, count)| *count).sum()
         };
         let samples = self.samples.get("host");
-        let host = Host {
+        let host = MeasuredHost {
             held: samples.map_or_else(Vec::new, |of| of.dirty_bytes.clone()),
             writeback: samples.map_or_else(Vec::new, |of| of.writeback_bytes.clone()),
-            pressure: measured::Pressure {
+            pressure: measured::MeasuredPressure {
                 mem_some_ns: Some(self.pressure.mem_some_ns),
                 mem_full_ns: Some(self.pressure.mem_full_ns),
                 ..io_pressure(&self.pressure)
@@ -50,7 +52,7 @@ impl PhaseResult {
             jobs: map_values(&self.jobs, read_fio_job),
             memory: memory.collect(),
             allocating: allocating.collect(),
-            disks: map_values(&self.disks, |disk| measured::Disk {
+            disks: map_values(&self.disks, |disk| measured::MeasuredDisk {
                 written: disk.written,
                 queued_ns: disk.queued_ns,
             }),
@@ -60,8 +62,8 @@ impl PhaseResult {
         }
     }
 
-    fn cgroup_measures(&self) -> BTreeMap<String, measured::Cgroup> {
-        let mut cgroups = BTreeMap::<String, measured::Cgroup>::new();
+    fn cgroup_measures(&self) -> BTreeMap<String, measured::MeasuredCgroup> {
+        let mut cgroups = BTreeMap::<String, measured::MeasuredCgroup>::new();
         for (path, series) in self.samples.iter().filter(|(path, _)| *path != "host") {
             cgroups.entry(path.clone()).or_default().held = series.dirty_bytes.clone();
         }
@@ -93,16 +95,16 @@ fn map_values<A, B>(map: &BTreeMap<String, A>, of: fn(&A) -> B) -> BTreeMap<Stri
     map.iter().map(|(name, a)| (name.clone(), of(a))).collect()
 }
 
-fn io_pressure(pressure: &Pressure) -> measured::Pressure {
-    measured::Pressure {
+fn io_pressure(pressure: &Pressure) -> measured::MeasuredPressure {
+    measured::MeasuredPressure {
         io_some_ns: pressure.io_some_ns,
         io_full_ns: pressure.io_full_ns,
-        ..measured::Pressure::default()
+        ..measured::MeasuredPressure::default()
     }
 }
 
 /// A job's figures, from fio's own result.
-fn read_fio_job(fio: &Value) -> Job {
+fn read_fio_job(fio: &Value) -> MeasuredJob {
     let of = |direction: &str, path: &str| fio.pointer(&format!("/{direction}/{path}"));
     let number =
         |direction: &str, path: &str| of(direction, path).and_then(Value::as_f64).unwrap_or(0.0);
@@ -122,7 +124,7 @@ fn read_fio_job(fio: &Value) -> Job {
             max_ns,
         }
     };
-    Job {
+    MeasuredJob {
         iops: both("iops"),
         bandwidth: both("bw_bytes"),
         total_ios: reads + writes,
@@ -170,12 +172,12 @@ fn tier_window(tiers: &TierSamples) -> Tiers {
     }
 }
 
-fn place_samples(series: &TierSeries, tiers: &TierSamples) -> Vec<Place> {
+fn place_samples(series: &TierSeries, tiers: &TierSamples) -> Vec<Placement> {
     let samples = series.at_ns.iter().zip(&series.node_bytes);
     let samples = samples.zip(&series.budget_bytes);
     let place = |((at_ns, nodes), budget): ((&u64, &Vec<u64>), &Option<u64>)| {
         let (top, low) = split_by_tier(nodes, &tiers.top_nodes);
-        Place {
+        Placement {
             at_ns: *at_ns,
             top,
             low,
@@ -253,7 +255,7 @@ mod tests {
         let fio = serde_json::json!({
             "write": {"iops": 0.0, "bw_bytes": 0, "total_ios": 0, "clat_ns": {"max": 0}}
         });
-        assert_eq!(read_fio_job(&fio), Job::default());
+        assert_eq!(read_fio_job(&fio), MeasuredJob::default());
     }
 
     #[test]

@@ -18,13 +18,13 @@ use crate::sim::clock::Ns;
 /// Weights and clocks, by cgroup; the root is 0 and its own parent.
 #[derive(Clone, Debug)]
 pub struct Weights {
-    cgroups: Vec<Cgroup>,
+    cgroups: Vec<WeightedCgroup>,
     /// Virtual time of the disk.
     clock: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Cgroup {
+struct WeightedCgroup {
     parent: usize,
     weight: u64,
     /// Requests in line, its own and those below.
@@ -37,7 +37,7 @@ struct Cgroup {
 impl Weights {
     /// Of cgroups given by parent and weight.
     pub fn new(cgroups: impl Iterator<Item = (usize, u64)>) -> Weights {
-        let cgroup = |(parent, weight)| Cgroup {
+        let cgroup = |(parent, weight)| WeightedCgroup {
             parent,
             weight,
             queued: 0,
@@ -55,7 +55,7 @@ impl Weights {
         let mut cost = u128::from(time);
         let mut at = cgroup;
         while at != 0 {
-            let Cgroup { parent, weight, .. } = self.cgroups[at];
+            let WeightedCgroup { parent, weight, .. } = self.cgroups[at];
             self.cgroups[at].queued += 1;
             if self.cgroups[at].queued == 1 {
                 self.cgroups[parent].active += weight;
@@ -78,7 +78,7 @@ impl Weights {
         self.clock = self.clock.max(tag);
         let mut at = cgroup;
         while at != 0 {
-            let Cgroup { parent, weight, .. } = self.cgroups[at];
+            let WeightedCgroup { parent, weight, .. } = self.cgroups[at];
             self.cgroups[at].queued -= 1;
             if self.cgroups[at].queued == 0 {
                 self.cgroups[parent].active -= weight;

@@ -5,8 +5,8 @@
 //! A limit sees it whole, whatever its size; the line takes parts. Where there are limits, pages
 //! come to the line without a task that could wait for a slot, so they wait by themselves.
 
-use super::{Blk, Done, Request, Waiter, What};
-use crate::sim::Event;
+use super::{Blk, CompletedRequest, Request, Waiter, What};
+use crate::sim::SimEvent;
 use crate::sim::clock::wake_at;
 
 impl Blk {
@@ -62,7 +62,7 @@ impl Blk {
                     None => self.go_in_line(device, request),
                 },
                 Err(ticks) => {
-                    let event = Event::Throttled(device as u32, cgroup as u32, is_read);
+                    let event = SimEvent::Throttled(device as u32, cgroup as u32, is_read);
                     let at = wake_at(self.now, ticks);
                     return self.schedule_event(at, event);
                 }
@@ -78,7 +78,7 @@ impl Blk {
                 return disk.wait_for_slot(Waiter::Request(request), request.hctx);
             }
             if let What::Flush(task) = request.what {
-                return self.schedule_after(0, Event::Task(task));
+                return self.schedule_after(0, SimEvent::Task(task));
             }
             match self.queue_part(device, request) {
                 Some(rest) => request = rest,
@@ -97,7 +97,7 @@ impl Blk {
             *last = false;
         }
         if let Some(due) = disk.queue_request(part, now) {
-            self.schedule_event(due, Event::Complete(device as u32));
+            self.schedule_event(due, SimEvent::Complete(device as u32));
         }
         (request.pages > pages).then(|| Request {
             pages: request.pages - pages,
@@ -107,18 +107,18 @@ impl Blk {
     }
 
     /// The first in a queue is complete, if nothing has come before it.
-    pub fn complete_next(&mut self, device: usize) -> Option<Done> {
+    pub fn complete_next(&mut self, device: usize) -> Option<CompletedRequest> {
         let now = self.now;
         let due = match self.devices[device].complete_first(now) {
             Ok(done) => {
                 if let Some(next) = done.next {
-                    self.schedule_event(next, Event::Complete(device as u32));
+                    self.schedule_event(next, SimEvent::Complete(device as u32));
                 }
                 return Some(done);
             }
             Err(due) => due,
         };
-        self.schedule_event(due, Event::Complete(device as u32));
+        self.schedule_event(due, SimEvent::Complete(device as u32));
         None
     }
 
@@ -128,7 +128,7 @@ impl Blk {
         match self.devices[device].commit_later(request, now) {
             Err(request) => return Some(request),
             Ok(None) => {}
-            Ok(Some(at)) => self.schedule_event(at, Event::Commit(device as u32)),
+            Ok(Some(at)) => self.schedule_event(at, SimEvent::Commit(device as u32)),
         }
         None
     }
@@ -137,7 +137,7 @@ impl Blk {
     pub fn stall_disk(&mut self, device: usize) {
         let now = self.now;
         if let Some(again) = self.devices[device].stand_still(now) {
-            self.schedule_event(again, Event::Stall(device as u32));
+            self.schedule_event(again, SimEvent::Stall(device as u32));
         }
     }
 }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 const READS: u32 = 2;
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct QueuedRequest {
     /// Time at which it has left the line.
     due: Ns,
     tag: u64,
@@ -24,8 +24,8 @@ struct Place {
 
 /// Requests in the order in which they will be complete, with when.
 #[derive(Clone, Debug, Default)]
-pub struct Queue {
-    places: VecDeque<Place>,
+pub struct RequestQueue {
+    places: VecDeque<QueuedRequest>,
     /// Nothing is done before.
     opens: Ns,
     medium: Medium,
@@ -35,12 +35,12 @@ pub struct Queue {
     last: Ns,
 }
 
-impl Queue {
+impl RequestQueue {
     /// Of a disk with latency and seeks.
-    pub fn new(medium: Medium) -> Queue {
-        Queue {
+    pub fn new(medium: Medium) -> RequestQueue {
+        RequestQueue {
             medium,
-            ..Queue::default()
+            ..RequestQueue::default()
         }
     }
 
@@ -71,7 +71,7 @@ impl Queue {
             later.due = (later.due + time + seeks).saturating_sub(sought);
         }
         let tag = tag.unwrap_or(0);
-        self.places.insert(at, Place { due, tag, request });
+        self.places.insert(at, QueuedRequest { due, tag, request });
         (at == 0).then(|| self.first_due())
     }
 
@@ -97,7 +97,7 @@ impl Queue {
 
     /// Time at which the first will be complete; never if there is none.
     pub fn first_due(&self) -> Ns {
-        let delay = |first: &Place| self.medium.completion_delay(first.request.is_read());
+        let delay = |first: &QueuedRequest| self.medium.completion_delay(first.request.is_read());
         let first = self.places.front();
         first.map_or(Ns::MAX, |first| (first.due + delay(first)).max(self.last))
     }

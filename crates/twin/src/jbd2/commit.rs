@@ -13,7 +13,7 @@
 use super::Jbd2;
 use crate::blk::{BIO, Request, What, sector_of};
 use crate::sched::psi::{HOST, PsiFlags};
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::Ns;
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ impl Jbd2 {
         for file in grown {
             self.submit_ordered_data(device, file);
         }
-        self.schedule_after(BLOCKS, Event::Kjournald(device as u32));
+        self.schedule_after(BLOCKS, SimEvent::Kjournald(device as u32));
     }
 
     /// The thread that commits goes on.
@@ -91,7 +91,7 @@ impl Jbd2 {
                 self.set_journal_stage(device, Stage::Record);
                 let cpu = self.journal_cpu(device);
                 let over = self.take_cpu(cpu, BEFORE_RECORD);
-                self.schedule_event(over, Event::Kjournald(device as u32));
+                self.schedule_event(over, SimEvent::Kjournald(device as u32));
             }
             Some(Stage::Record) => {
                 self.change_journal_activity(device, PsiFlags::Nothing, PsiFlags::Iowait);
@@ -179,10 +179,10 @@ impl Jbd2 {
             journal.checkpoint.append(&mut commit.blocks);
             self.wake_waiting_changes(device);
             self.set_journal_stage(device, Stage::Woken);
-            self.schedule_after(0, Event::Kjournald(device as u32));
+            self.schedule_after(0, SimEvent::Kjournald(device as u32));
         } else {
             self.set_journal_stage(device, Stage::End);
-            self.schedule_after(END, Event::Kjournald(device as u32));
+            self.schedule_after(END, SimEvent::Kjournald(device as u32));
         }
         self.change_journal_activity(device, PsiFlags::Iowait, PsiFlags::Nothing);
     }
@@ -203,9 +203,9 @@ impl Jbd2 {
             .partition(|(transaction, _)| *transaction < running);
         let synced: Vec<(u64, u32)> = synced;
         journal.syncing = later;
-        self.schedule_after(0, Event::Checkpoint(device as u32));
+        self.schedule_after(0, SimEvent::Checkpoint(device as u32));
         for (_, task) in synced {
-            self.schedule_after(0, Event::Task(task));
+            self.schedule_after(0, SimEvent::Task(task));
         }
         if wanted {
             self.begin_commit(device);

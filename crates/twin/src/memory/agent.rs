@@ -11,9 +11,9 @@
 //! with 2 GiB a second, a cgroup that is 95 GiB under its budget beside one that is as much over it
 //! takes 95 seconds and a few more.
 
-use super::{BEAT, COLD, HOT, Heat, Memory};
+use super::{BEAT, COLD, HOT, Heat, TieredMemory};
 use crate::mm::domain::PAGE;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, SECOND};
 use crate::task::Tasks;
 use policy::tier::{Group, Move, Room, Settings};
@@ -63,7 +63,7 @@ impl Agent {
     }
 }
 
-impl Memory {
+impl TieredMemory {
     /// The agent looks, and changes its mind about what is still to be moved.
     pub fn replan_moves(&mut self, tasks: &mut Tasks) {
         let Some(moves) = self.wanted_moves(tasks) else {
@@ -90,7 +90,7 @@ impl Memory {
             agent.orders = down;
             let next = tasks.now + agent.interval;
             if self.is_held() {
-                tasks.schedule_event(next, Event::Agent);
+                tasks.schedule_event(next, SimEvent::Agent);
             }
         }
     }
@@ -153,7 +153,7 @@ fn tier_group(tasks: &Tasks, index: usize, held: &[Heat], engine: Engine) -> Gro
     group
 }
 
-impl Memory {
+impl TieredMemory {
     /// Moves as much as the agent gets done in a beat.
     pub(super) fn carry_out_moves(&mut self) {
         let Some(agent) = &mut self.agent else { return };

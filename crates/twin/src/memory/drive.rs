@@ -2,15 +2,15 @@
 //! The memory of a phase as time goes on: its holders begin, every 10 ms everything goes on, and at
 //! the end all is free again.
 
-use super::holder::Holder;
-use super::{BEAT, Heat, Memory};
+use super::holder::MemoryHolder;
+use super::{BEAT, Heat, TieredMemory};
 use crate::mm::Cgroup;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::task::Tasks;
 
-impl Memory {
+impl TieredMemory {
     /// A phase with `holders` begins.
-    pub fn start_phase(&mut self, holders: Vec<Holder>, tasks: &mut Tasks) {
+    pub fn start_phase(&mut self, holders: Vec<MemoryHolder>, tasks: &mut Tasks) {
         if holders.is_empty() {
             return;
         }
@@ -20,9 +20,9 @@ impl Memory {
         tasks.busy += holders.len() as u32;
         self.holders = holders;
         self.record.start_span(span, tasks.cgroups.len());
-        tasks.schedule_event(now + BEAT, Event::Memory);
+        tasks.schedule_event(now + BEAT, SimEvent::Memory);
         if let Some(agent) = &self.agent {
-            tasks.schedule_event(now + agent.interval, Event::Agent);
+            tasks.schedule_event(now + agent.interval, SimEvent::Agent);
         }
     }
 
@@ -38,7 +38,7 @@ impl Memory {
             self.check_pages();
         }
         if self.is_held() {
-            tasks.schedule_event(now + BEAT, Event::Memory);
+            tasks.schedule_event(now + BEAT, SimEvent::Memory);
         }
     }
 

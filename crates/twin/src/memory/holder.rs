@@ -15,7 +15,7 @@ use crate::sim::clock::{Ns, SECOND};
 
 /// One, with what it has done.
 #[derive(Clone, Debug)]
-pub struct Holder {
+pub struct MemoryHolder {
     /// Index of the owning cgroup.
     pub cgroup: usize,
     /// Pages it wants.
@@ -46,7 +46,7 @@ pub struct Holder {
     pub reading: Ns,
 }
 
-impl Holder {
+impl MemoryHolder {
     /// It has begun and not ended.
     pub fn is_running(&self, now: Ns) -> bool {
         now > self.begins && !self.over
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn hot_and_cold_pages_are_touched_in_proportion() {
-        let mut holder = Holder {
+        let mut holder = MemoryHolder {
             size: [30, 60],
             touched: [0, 0],
             ..worked()
@@ -149,8 +149,8 @@ mod tests {
         assert_eq!((seen, holder.untouched_pages()), ([30, 60], 0));
     }
 
-    fn worked() -> Holder {
-        Holder {
+    fn worked() -> MemoryHolder {
+        MemoryHolder {
             cgroup: 0,
             size: [100 * GB, 120 * GB],
             hot_percent: 90,

@@ -4,7 +4,7 @@
 //! flight or dropped.
 
 use super::domain::Dtc;
-use super::{Counts, Mm};
+use super::{Mm, PageCounts};
 
 /// Pages of cache among `pages` that are charged, if the kernel charges `beside` bytes with each.
 fn with_cache(pages: u64, beside: u64) -> u64 {
@@ -14,7 +14,7 @@ fn with_cache(pages: u64, beside: u64) -> u64 {
 
 impl Mm {
     /// Applies `change` to all that count a page of a file.
-    pub fn change_counts(&mut self, file: usize, change: impl Fn(&mut Counts)) {
+    pub fn change_counts(&mut self, file: usize, change: impl Fn(&mut PageCounts)) {
         let (wb, memcg) = (self.files[file].wb as usize, self.files[file].memcg);
         change(&mut self.counts);
         change(&mut self.wbs[wb].counts);
@@ -163,7 +163,7 @@ impl Mm {
     #[cfg(any(test, debug_assertions))]
     pub fn check_counts(&self) {
         let sum =
-            |pick: fn(&Counts) -> u64| self.wbs.iter().map(|wb| pick(&wb.counts)).sum::<u64>();
+            |pick: fn(&PageCounts) -> u64| self.wbs.iter().map(|wb| pick(&wb.counts)).sum::<u64>();
         assert_eq!(sum(|c| c.dirty), self.counts.dirty);
         assert_eq!(sum(|c| c.writeback), self.counts.writeback);
         let all = self

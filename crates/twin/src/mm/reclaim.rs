@@ -5,7 +5,7 @@ use super::Mm;
 
 /// Progress of a look for clean pages.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub struct ScanResult {
     /// Pages that were looked at.
     pub scanned: u64,
     /// Clean ones, which are free now.
@@ -14,10 +14,10 @@ pub struct Look {
 
 impl Mm {
     /// Looks for `wanted` clean pages of a cgroup's own.
-    pub fn find_clean_pages_of(&mut self, index: usize, wanted: u64) -> Look {
+    pub fn find_clean_pages_of(&mut self, index: usize, wanted: u64) -> ScanResult {
         let cgroup = &mut self.cgroups[index];
         let clean = cgroup.file.saturating_sub(cgroup.counts.pages_held());
-        let (mut look, mut line) = (Look::default(), std::mem::take(&mut cgroup.lruvec));
+        let (mut look, mut line) = (ScanResult::default(), std::mem::take(&mut cgroup.lruvec));
         if clean == 0 {
             look.scanned = wanted.min(cgroup.file);
         }

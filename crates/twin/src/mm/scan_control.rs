@@ -2,7 +2,7 @@
 //! One who reclaims, between two steps (`struct scan_control`). What it does:
 //! `vmscan/reclaimer.rs`.
 
-use super::shrink::{Batch, Found};
+use super::shrink::{Batch, ReclaimStat};
 use super::throttle::Nap;
 use super::zone::SWAP_CLUSTER_MAX;
 use crate::sim::clock::Ticks;
@@ -46,7 +46,7 @@ pub struct Reclaimer {
     /// Taken before this priority.
     pub before: u64,
     /// Pages found in this priority.
-    pub found: Found,
+    pub found: ReclaimStat,
     /// Pages that it has isolated.
     pub batch: Batch,
     /// All of the last batch were dirty and not in writeback.

@@ -17,7 +17,7 @@ use super::zone::SWAP_CLUSTER_MAX;
 
 /// Pages found, by state (`struct reclaim_stat`, and what `scan_control` sums up of it).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Found {
+pub struct ReclaimStat {
     /// Pages of files that were dirty or in writeback.
     pub dirty: u64,
     /// Dirty pages that are not in writeback.

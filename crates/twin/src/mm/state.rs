@@ -12,7 +12,7 @@ use policy::pause::By;
 
 /// Pages by what has become of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct PageCounts {
     /// Dirty, not yet in flight.
     pub dirty: u64,
     /// Pages in writeback.
@@ -25,7 +25,7 @@ pub struct Counts {
     pub dropped: u64,
 }
 
-impl Counts {
+impl PageCounts {
     /// Dirty and in flight.
     pub fn pages_held(&self) -> u64 {
         self.dirty + self.writeback
@@ -46,11 +46,11 @@ pub struct Cgroup {
     /// Not for the root.
     pub parent: Option<usize>,
     /// Its own pages.
-    pub counts: Counts,
+    pub counts: PageCounts,
     /// Its and its descendants'.
-    pub subtree: Counts,
+    pub subtree: PageCounts,
     /// Counts that the kernel believes: those at the last refresh.
-    pub flushed: Counts,
+    pub flushed: PageCounts,
     /// Pages of page cache charged to it.
     pub file: u64,
     /// The same of it and its descendants.
@@ -85,9 +85,9 @@ impl Cgroup {
         Cgroup {
             path,
             parent,
-            counts: Counts::default(),
-            subtree: Counts::default(),
-            flushed: Counts::default(),
+            counts: PageCounts::default(),
+            subtree: PageCounts::default(),
+            flushed: PageCounts::default(),
             file: 0,
             subtree_file: 0,
             lruvec: Lru::default(),
@@ -113,7 +113,7 @@ pub struct Wb {
     /// Index of the disk.
     pub device: usize,
     /// Pages of this writeback.
-    pub counts: Counts,
+    pub counts: PageCounts,
     /// Rates that the controller has learnt.
     pub rates: Rates,
     /// Part of the host's completions.
@@ -136,7 +136,7 @@ impl Wb {
         Wb {
             cgroup,
             device,
-            counts: Counts::default(),
+            counts: PageCounts::default(),
             rates: Rates::new(now),
             completions: FpropLocal::default(),
             memcg_completions: FpropLocal::default(),

@@ -22,7 +22,7 @@ use super::Mm;
 use super::node::{Kernel, Sleeper};
 use super::vmstat::Reason;
 use super::zone::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{HZ, Ticks};
 
 /// Stands for kswapd where a task's number does for a task.
@@ -112,7 +112,7 @@ impl Mm {
         node.sleepers = others;
         let woken: Vec<Sleeper> = woken;
         for sleeper in woken {
-            self.schedule_after(0, Event::Reclaim(sleeper.who, sleeper.number));
+            self.schedule_after(0, SimEvent::Reclaim(sleeper.who, sleeper.number));
         }
     }
 

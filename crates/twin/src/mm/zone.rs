@@ -31,7 +31,7 @@ use super::Mm;
 use super::domain::PAGE;
 use super::scan_control::Reclaimer;
 use crate::sched::Kthread;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::Ns;
 
 /// Pages that a task takes for itself at a time.
@@ -185,7 +185,7 @@ impl Mm {
         let kswapd = &mut self.zone.kswapd;
         if !kswapd.awake && kswapd.kswapd_failures < MAX_RECLAIM_RETRIES {
             kswapd.awake = true;
-            self.schedule_after(KSWAPD_WAKE, Event::Kswapd);
+            self.schedule_after(KSWAPD_WAKE, SimEvent::Kswapd);
         }
     }
 

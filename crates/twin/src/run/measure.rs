@@ -2,19 +2,20 @@
 //! Measurements of a phase on the model, as every place that runs scenarios gives them.
 
 use super::Span;
-use crate::host::Host as Model;
+use crate::host::SimHost as Model;
 use crate::memory::HOT;
-use crate::memory::holder::Holder;
+use crate::memory::holder::MemoryHolder;
 use crate::memory::record::Held;
 use crate::mm::domain::PAGE;
-use crate::sched::psi::{Lost, Pressure};
+use crate::sched::psi::{Lost, LostTime};
 use crate::sim::clock::{Ns, SECOND};
-use crate::task::Job as Done;
+use crate::task::PhaseJob as Done;
 use crate::task::alloc::Mapped;
 use crate::task::latency::Latencies;
 use policy::UNLIMITED;
 use scenario::measured::{
-    self, AllocatingJob, Disk, Host, IoStalls, Latency, Measured, MemoryJob, Place, Tiers,
+    self, AllocatingJob, IoStalls, Latency, Measured, MeasuredDisk, MeasuredHost, MemoryJob,
+    Placement, Tiers,
 };
 use scenario::model::{Job, Phase, Scenario};
 use std::collections::BTreeMap;
@@ -54,7 +55,7 @@ pub(super) fn measure_phase(
             continue;
         }
         let budget = budgets.as_ref().map(|budgets| budgets[index - 1]);
-        let of = measured::Cgroup {
+        let of = measured::MeasuredCgroup {
             held: to_bytes(&probe.samples.cgroups[index]),
             pressure: Some(to_pressure(span.pressure[cgroup.pressure as usize])),
             written: Some(span.cleaned[index] * PAGE),
@@ -89,10 +90,10 @@ pub(super) fn measure_phase(
         disks: disks
             .map(|(disk, (written, queued))| {
                 let (written, queued_ns) = (*written, Some(*queued));
-                (disk.name.clone(), Disk { written, queued_ns })
+                (disk.name.clone(), MeasuredDisk { written, queued_ns })
             })
             .collect(),
-        host: Host {
+        host: MeasuredHost {
             held: to_bytes(&probe.samples.held),
             writeback: to_bytes(&probe.samples.writeback),
             pressure: to_pressure(span.pressure[0]),
@@ -116,9 +117,9 @@ fn to_bytes(pages: &[u64]) -> Vec<u64> {
     pages.iter().map(|pages| pages * PAGE).collect()
 }
 
-fn to_pressure(lost: Pressure) -> measured::Pressure {
-    let Pressure { io, memory } = lost;
-    measured::Pressure {
+fn to_pressure(lost: LostTime) -> measured::MeasuredPressure {
+    let LostTime { io, memory } = lost;
+    measured::MeasuredPressure {
         io_some_ns: io.some,
         io_full_ns: io.full,
         mem_some_ns: Some(memory.some),
@@ -145,10 +146,10 @@ fn to_latency(of: &Latencies) -> Option<Latency> {
     })
 }
 
-fn job_of(job: &Done) -> measured::Job {
+fn job_of(job: &Done) -> measured::MeasuredJob {
     let seconds = job.runtime.max(1) as f64 / SECOND as f64;
     let ios = job.latencies.latencies_counted();
-    measured::Job {
+    measured::MeasuredJob {
         iops: ios as f64 / seconds,
         bandwidth: job.bytes as f64 / seconds,
         total_ios: ios,
@@ -170,7 +171,7 @@ fn to_allocating_job(mapped: &Mapped) -> AllocatingJob {
     }
 }
 
-fn memory_job(holder: &Holder) -> MemoryJob {
+fn memory_job(holder: &MemoryHolder) -> MemoryJob {
     let low = holder.held_last.iter().skip(1);
     MemoryJob {
         ops: holder.reads,
@@ -192,10 +193,10 @@ fn to_tiers(host: &Model) -> Tiers {
     }
 }
 
-fn to_places(host: &Model, index: usize, budget: Option<u64>) -> Vec<Place> {
+fn to_places(host: &Model, index: usize, budget: Option<u64>) -> Vec<Placement> {
     let record = &host.memory.record;
     let budget = budget.filter(|pages| *pages != UNLIMITED);
-    let place = |(at, held): (&u64, &Held)| Place {
+    let place = |(at, held): (&u64, &Held)| Placement {
         at_ns: *at,
         top: held.top * PAGE,
         low: held.low * PAGE,

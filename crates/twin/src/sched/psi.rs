@@ -47,7 +47,7 @@ pub struct Lost {
 
 /// By a group, since the host began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pressure {
+pub struct LostTime {
     /// Time stalled on I/O.
     pub io: Lost,
     /// Time stalled on memory.
@@ -60,18 +60,18 @@ struct Cpu {
     /// may be fewer than none.
     tasks: [i32; 5],
     since: Ns,
-    lost: Pressure,
+    lost: LostTime,
     busy: Ns,
 }
 
-impl Pressure {
+impl LostTime {
     /// Time lost since it was `before`.
-    pub fn growth_since(&self, before: &Pressure) -> Pressure {
+    pub fn growth_since(&self, before: &LostTime) -> LostTime {
         let since = |now: Lost, before: Lost| Lost {
             some: now.some - before.some,
             full: now.full - before.full,
         };
-        Pressure {
+        LostTime {
             io: since(self.io, before.io),
             memory: since(self.memory, before.memory),
         }
@@ -83,23 +83,23 @@ pub const HOST: u32 = 0;
 
 /// Tasks that are looked at together: CPUs, who is on them, and what has been lost.
 #[derive(Clone, Debug)]
-struct Group {
+struct PsiGroup {
     /// Group whose tasks include these.
     parent: Option<u32>,
     cpus: Vec<Cpu>,
-    lost: Pressure,
+    lost: LostTime,
 }
 
-impl Group {
-    fn new(parent: Option<u32>, cpus: usize, now: Ns) -> Group {
+impl PsiGroup {
+    fn new(parent: Option<u32>, cpus: usize, now: Ns) -> PsiGroup {
         let idle = Cpu {
             since: now,
             ..Cpu::default()
         };
-        Group {
+        PsiGroup {
             parent,
             cpus: vec![idle; cpus],
-            lost: Pressure::default(),
+            lost: LostTime::default(),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Group {
 /// The host's pressure and that of its cgroups.
 #[derive(Clone, Debug)]
 pub struct Psi {
-    groups: Vec<Group>,
+    groups: Vec<PsiGroup>,
     /// A bit for each idle CPU.
     idle: Vec<u64>,
     /// Time of the last averages, and memory's of the host over ten seconds, in 2,048ths of a
@@ -122,7 +122,7 @@ impl Psi {
         let cpus = cpus.max(1) as usize;
         let idle = |word: usize| u64::MAX >> (64 - (cpus - word * 64).min(64));
         Psi {
-            groups: vec![Group::new(None, cpus, now)],
+            groups: vec![PsiGroup::new(None, cpus, now)],
             idle: (0..cpus.div_ceil(64)).map(idle).collect(),
             averaged: now,
             memory_10: 0,
@@ -132,7 +132,7 @@ impl Psi {
     /// One more group, whose tasks are `parent`'s too.
     pub fn add(&mut self, parent: u32, now: Ns) -> u32 {
         let cpus = self.groups[0].cpus.len();
-        self.groups.push(Group::new(Some(parent), cpus, now));
+        self.groups.push(PsiGroup::new(Some(parent), cpus, now));
         self.groups.len() as u32 - 1
     }
 
@@ -205,18 +205,18 @@ impl Psi {
     }
 
     /// Time lost so far by each group, the host first.
-    pub fn lost_by_group(&self) -> Vec<Pressure> {
+    pub fn lost_by_group(&self) -> Vec<LostTime> {
         self.groups.iter().map(|group| group.lost).collect()
     }
 }
 
-impl Group {
+impl PsiGroup {
     fn average_cpus(&mut self, now: Ns) {
         let (mut sums, mut weights) = ([0u128; 4], 0u128);
         for cpu in &mut self.cpus {
             cpu.pass_time(now);
             let weight = u128::from(cpu.busy / TICK);
-            let Pressure { io, memory } = std::mem::take(&mut cpu.lost);
+            let LostTime { io, memory } = std::mem::take(&mut cpu.lost);
             let lost = [io.some, io.full, memory.some, memory.full];
             for (sum, lost) in sums.iter_mut().zip(lost) {
                 *sum += u128::from(lost) * weight;
@@ -225,7 +225,7 @@ impl Group {
             cpu.busy = 0;
         }
         let mean = sums.map(|sum| (sum / weights.max(1)) as Ns);
-        let Pressure { io, memory } = &mut self.lost;
+        let LostTime { io, memory } = &mut self.lost;
         io.some += mean[0];
         io.full += mean[1];
         memory.some += mean[2];
@@ -319,7 +319,7 @@ mod tests {
         psi.change_state(1, HOST, PsiFlags::Nothing, PsiFlags::MemstallRunning, 0);
         psi.change_state(1, HOST, PsiFlags::Nothing, PsiFlags::Running, SECOND);
         psi.average_by_clock(2 * SECOND);
-        let memory = |some, full| Pressure {
+        let memory = |some, full| LostTime {
             io: Lost::default(),
             memory: Lost { some, full },
         };

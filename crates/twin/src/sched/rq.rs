@@ -12,7 +12,7 @@
 
 use super::Sched;
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, TICK};
 
 /// The kernel's `sysctl_sched_base_slice` on one CPU; 1 + log2 of CPUs, eight at most, times as
@@ -94,7 +94,7 @@ impl Sched {
         self.nr_queued -= 1;
         self.entities[next].queued = false;
         self.give_cpu(cpu, next);
-        self.schedule_after(0, Event::Task(next as u32));
+        self.schedule_after(0, SimEvent::Task(next as u32));
     }
 
     /// Moves the task that waits longest, on the CPU with most waiting, to `cpu`.

@@ -3,7 +3,7 @@
 
 use super::Refusal;
 use crate::blk::{Device, Medium, ThrotlGrp, Traits, Vary, Weights};
-use crate::jbd2::Kind;
+use crate::jbd2::JournalKind;
 use crate::mm::Cgroup;
 use crate::sim::clock::SECOND;
 use crate::sim::random::Random;
@@ -73,11 +73,11 @@ fn commit_seconds(option: &str) -> Option<u64> {
 const COMMIT: u64 = 5;
 
 /// Way in which a disk's filesystem is consistent; a server's is not ours to see.
-pub fn journal_kind(scenario: &Scenario, disk: &Disk) -> Kind {
+pub fn journal_kind(scenario: &Scenario, disk: &Disk) -> JournalKind {
     let has = |name: &str| mount_options(disk).any(|option| option == name);
     match disk.filesystem {
-        _ if scenario.twin.burst_ns.unwrap_or(0) > 0 => Kind::Other,
-        Filesystem::Ext4 => Kind::Ext4 {
+        _ if scenario.twin.burst_ns.unwrap_or(0) > 0 => JournalKind::Other,
+        Filesystem::Ext4 => JournalKind::Ext4 {
             interval: mount_options(disk)
                 .find_map(commit_seconds)
                 .unwrap_or(COMMIT)
@@ -85,13 +85,13 @@ pub fn journal_kind(scenario: &Scenario, disk: &Disk) -> Kind {
             delalloc: !has("nodelalloc"),
             ordered: !has("data=writeback"),
         },
-        Filesystem::Xfs => Kind::Xfs {
+        Filesystem::Xfs => JournalKind::Xfs {
             large_folios: !matches!(
                 scenario.twin.reclaim,
                 Some(Reclaim::Waits | Reclaim::Throttles)
             ),
         },
-        _ => Kind::Other,
+        _ => JournalKind::Other,
     }
 }
 

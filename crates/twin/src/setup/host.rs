@@ -3,15 +3,15 @@
 //! to.
 
 use super::{HostConfig, alloc, disks, memory, write_knob};
-use crate::host::Host;
+use crate::host::SimHost;
 use crate::jbd2::Journal;
 use crate::mm::Cgroup;
 use crate::mm::domain::PAGE;
 use crate::sched::psi::HOST;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, SECOND, TICK};
 use crate::task::Tasks;
-use crate::weir::{Group, Weir};
+use crate::weir::{CgroupRecord, Weir};
 use crate::xlog::Log;
 use scenario::model::{Arm, Job, Phase, Scenario};
 
@@ -41,13 +41,13 @@ fn most_fio_jobs(scenario: &Scenario, path: &str) -> u64 {
 
 impl HostConfig {
     /// The host as it is before the first phase.
-    pub fn build_host(&self, scenario: &Scenario, arm: Arm, seed: u64) -> Host {
+    pub fn build_host(&self, scenario: &Scenario, arm: Arm, seed: u64) -> SimHost {
         let memory = (self.dirtyable, self.marks);
-        let mut host = Host::new(self.machine, memory, self.sysctl, seed, BEGIN);
+        let mut host = SimHost::new(self.machine, memory, self.sysctl, seed, BEGIN);
         let tasks = &mut host.tasks;
         tasks.cgroups.push(Cgroup::new(String::new(), None, HOST));
         let mut weir = Weir::default();
-        weir.groups.push(Group::default());
+        weir.groups.push(CgroupRecord::default());
         // A path comes before those below it; a parent that is not in the file is made too.
         for (path, settings) in &scenario.cgroups {
             let first = find_or_make_cgroup(tasks, path);
@@ -57,7 +57,8 @@ impl HostConfig {
                 None => vec![first],
                 Some(copies) => (0..copies).map(|n| copy_cgroup(tasks, first, n)).collect(),
             };
-            weir.groups.resize(tasks.cgroups.len(), Group::default());
+            weir.groups
+                .resize(tasks.cgroups.len(), CgroupRecord::default());
             let pages = |file: &str| {
                 let bytes = settings
                     .files
@@ -103,7 +104,7 @@ impl HostConfig {
             tasks.logs.push(Log::default());
             if let Some(every) = scenario.twin.stall_every_ns.filter(|every| *every > 0) {
                 let at = every.saturating_add(BEGIN);
-                tasks.schedule_event(at, Event::Stall(number as u32));
+                tasks.schedule_event(at, SimEvent::Stall(number as u32));
             }
         }
         if arm == Arm::Weir {

@@ -3,9 +3,9 @@
 
 use super::Refusal;
 use crate::memory::agent::{Agent, Engine};
-use crate::memory::holder::Holder;
+use crate::memory::holder::MemoryHolder;
 use crate::memory::tier::Tier;
-use crate::memory::{BEAT, Costs, Memory};
+use crate::memory::{BEAT, Costs, TieredMemory};
 use crate::mm::domain::PAGE;
 use crate::sim::clock::{MS, Ns, SECOND};
 use policy::tier::{Settings, Tiers};
@@ -137,7 +137,7 @@ fn kernel_bytes(scenario: &Scenario) -> u64 {
 }
 
 /// The host's memory before the first phase.
-pub fn build_memory(scenario: &Scenario, arm: Arm) -> Memory {
+pub fn build_memory(scenario: &Scenario, arm: Arm) -> TieredMemory {
     let tier = |(index, tier): (usize, &scenario::model::Tier)| {
         let own = if index == 0 {
             kernel_bytes(scenario)
@@ -155,7 +155,7 @@ pub fn build_memory(scenario: &Scenario, arm: Arm) -> Memory {
             moved: 0,
         }
     };
-    let mut memory = Memory {
+    let mut memory = TieredMemory {
         tiers: scenario.tiers.iter().enumerate().map(tier).collect(),
         costs: Costs {
             cpus: u64::from(scenario.host.cpus),
@@ -163,7 +163,7 @@ pub fn build_memory(scenario: &Scenario, arm: Arm) -> Memory {
             access: scenario.twin.access_bytes.unwrap_or(ACCESS),
             migrate: scenario.twin.migrate_bandwidth.unwrap_or(MIGRATE),
         },
-        ..Memory::default()
+        ..TieredMemory::default()
     };
     if arm == Arm::Weir && scenario.host.weir.contains_key("tiers") {
         let capacities: Vec<u64> = memory.tiers.iter().map(|tier| tier.present).collect();
@@ -212,7 +212,7 @@ pub fn phase_holders(
     phase: &Phase,
     now: Ns,
     cgroup_of: impl Fn(&str) -> usize,
-) -> Vec<Holder> {
+) -> Vec<MemoryHolder> {
     let running = scenario
         .jobs
         .iter()
@@ -234,7 +234,7 @@ pub fn phase_holders(
                 } => (hot_bytes / PAGE, hot_reads_pct.into()),
             };
             let none = vec![[0; 2]; scenario.tiers.len()];
-            Some(Holder {
+            Some(MemoryHolder {
                 cgroup: job.cgroup.as_deref().map_or(0, &cgroup_of),
                 size: [hot, pages - hot],
                 hot_percent,

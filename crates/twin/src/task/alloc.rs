@@ -14,7 +14,7 @@ use crate::blk::{Request, What};
 use crate::mm::node::ABSENT;
 use crate::mm::zone::SWAP_CLUSTER_MAX;
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, TICK};
 use crate::task::latency::Latencies;
 use scenario::measured::Spread;
@@ -139,7 +139,7 @@ impl Tasks {
             self.tasks[index].state = State::Found;
             let cpu = self.entities[index].cpu;
             let over = self.take_cpu(cpu, time);
-            self.schedule_event(over, Event::Task(index as u32));
+            self.schedule_event(over, SimEvent::Task(index as u32));
         }
     }
 
@@ -156,7 +156,7 @@ impl Tasks {
             let until = alloc.next.min(self.tasks[index].end);
             self.change_task_activity(index, PsiFlags::Nothing);
             self.tasks[index].state = State::Idle;
-            self.schedule_event(until, Event::Task(index as u32));
+            self.schedule_event(until, SimEvent::Task(index as u32));
             return false;
         }
         let Some(node) = &mut self.node else {

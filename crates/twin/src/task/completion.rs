@@ -3,8 +3,8 @@
 //! then flushers and tasks that waited for the room it leaves.
 
 use super::Tasks;
-use crate::blk::{Done, Request, Waiter, What};
-use crate::sim::Event;
+use crate::blk::{CompletedRequest, Request, Waiter, What};
+use crate::sim::SimEvent;
 
 /// Of so many times that a reader is woken together with a flusher, or a task that writes, it runs
 /// first in one, and finds all slots taken again in the others. Who runs first is the scheduler's;
@@ -15,7 +15,7 @@ const READER_WINS: u64 = 4;
 impl Tasks {
     /// The first request of a disk is complete, unless another has come before it.
     pub fn end_request(&mut self, device: usize) {
-        let Some(Done {
+        let Some(CompletedRequest {
             request, failed, ..
         }) = self.complete_next(device)
         else {
@@ -84,7 +84,7 @@ impl Tasks {
                     flushers += 1;
                 }
                 Waiter::Task(task) => self.let_task_in(task as usize),
-                Waiter::Kswapd => self.schedule_after(0, Event::Kswapd),
+                Waiter::Kswapd => self.schedule_after(0, SimEvent::Kswapd),
                 Waiter::Request(request)
                     if races && request.is_read() && self.random.next() % READER_WINS != 0 =>
                 {

@@ -116,7 +116,7 @@ pub type Refusal = (String, String);
 /// # Errors
 /// Every option the twin does not model, and every value it cannot read.
 pub fn parse_job(job: &Job) -> Result<Work, Vec<Refusal>> {
-    let mut reader = Reader {
+    let mut reader = OptionReader {
         job,
         refusals: Vec::new(),
     };
@@ -234,12 +234,12 @@ pub fn parse_job(job: &Job) -> Result<Work, Vec<Refusal>> {
     }
 }
 
-struct Reader<'a> {
+struct OptionReader<'a> {
     job: &'a Job,
     refusals: Vec<Refusal>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> OptionReader<'a> {
     fn option_text(&self, option: &str) -> Option<&'a str> {
         self.job.fio.get(option).map(String::as_str)
     }

@@ -8,7 +8,7 @@
 
 use super::{State, Tasks};
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{HZ, Ticks, wake_at};
 
 /// Pages that a CPU charges at once (`MEMCG_CHARGE_BATCH`).
@@ -48,7 +48,7 @@ impl Tasks {
         let task = &mut self.tasks[index];
         (task.state, task.is_cold) = (State::OverHigh, true);
         let until = wake_at(self.now, ticks);
-        self.schedule_timer(until, Event::Task(index as u32));
+        self.schedule_timer(until, SimEvent::Task(index as u32));
         true
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{State, Task, Tasks};
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, SECOND};
 use crate::task::fio::Work;
 
@@ -73,7 +73,7 @@ impl Tasks {
         }
         self.tasks[index].state = State::Writing(false);
         let over = self.take_cpu(cpu, time);
-        self.schedule_event(over, Event::Task(index as u32));
+        self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
     /// Time at which the next operation may begin, if not now.

@@ -4,7 +4,7 @@
 
 use super::{State, Tasks};
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{HZ, wake_at};
 use crate::writeback::throttle::Passed;
 use policy::names::STEP_MS;
@@ -46,7 +46,7 @@ impl Tasks {
                 task.is_cold = true;
                 task.state = State::Throttled;
                 let at = task.dirtier.wakes_at;
-                self.schedule_timer(at, Event::Task(index as u32));
+                self.schedule_timer(at, SimEvent::Task(index as u32));
             }
         }
         passed
@@ -93,7 +93,7 @@ impl Tasks {
         task.is_cold = true;
         task.dirtier.held_since = now;
         let until = wake_at(now, (due_ms.min(STEP_MS) * HZ).div_ceil(1000));
-        self.schedule_timer(until, Event::Task(index as u32));
+        self.schedule_timer(until, SimEvent::Task(index as u32));
         Passed::Sleep
     }
 }

@@ -22,7 +22,7 @@ const AHEAD: u64 = 64;
 
 /// Pages that a task has asked its disk for.
 #[derive(Clone, Debug)]
-pub struct Reader {
+pub struct FileReader {
     size: u64,
     /// Pages in the page cache.
     here: Pages,
@@ -39,10 +39,10 @@ pub struct Reader {
     round: u64,
 }
 
-impl Reader {
+impl FileReader {
     /// Of a file of `size` pages.
-    pub fn new(size: u64) -> Reader {
-        Reader {
+    pub fn new(size: u64) -> FileReader {
+        FileReader {
             size,
             here: Pages::new(size),
             asked: Pages::new(size),
@@ -127,7 +127,7 @@ impl Tasks {
         let (file, wb) = (task.file, task.dirtier.wb as usize);
         let reader = task.reader.as_mut().expect("a reader");
         if reader.round != round {
-            **reader = Reader::new(reader.size);
+            **reader = FileReader::new(reader.size);
             reader.round = round;
             self.drop_cache(file);
         }
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn worked_example() {
-        let mut reader = Reader::new(1_000);
+        let mut reader = FileReader::new(1_000);
         let mut asked = Vec::new();
         for page in 0..90 {
             while let Some((start, count)) = reader.pages_to_ask(page, 1, true) {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn at_random_only_what_is_needed_is_asked_for() {
-        let mut reader = Reader::new(1_000);
+        let mut reader = FileReader::new(1_000);
         assert_eq!(reader.pages_to_ask(500, 4, false), Some((500, 4)));
         reader.asked.set(500, 4, u64::MAX);
         assert_eq!(reader.pages_to_ask(500, 4, false), None);

@@ -18,7 +18,7 @@ use crate::mm::scan_control::Reclaimer;
 use crate::mm::throttle::{KSWAPD, Nap};
 use crate::mm::zone::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{TICK, wake_at};
 use crate::vmscan::Step;
 
@@ -54,7 +54,7 @@ impl Tasks {
         self.charge_anonymous(cgroup, pages);
         let (cpu, time) = (self.entities[index].cpu, pages * self.machine.page);
         let over = self.take_cpu(cpu, time);
-        self.schedule_event(over, Event::Task(index as u32));
+        self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
     /// Lets go of it.
@@ -116,7 +116,7 @@ impl Tasks {
                 self.kill_largest();
             }
         }
-        self.schedule_event(over, Event::Task(index as u32));
+        self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
     /// Looks for a clean page in the cgroup whose `memory.max` is reached: there is none now, but what
@@ -142,7 +142,7 @@ impl Tasks {
         let cpu = self.entities[index].cpu;
         let time = self.machine.call + scanned * self.machine.scan;
         let over = self.take_cpu(cpu, time);
-        self.schedule_event(over, Event::Task(index as u32));
+        self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
     /// Kills the first job that runs in a cgroup or below it: all of its processes there, as a fio
@@ -179,7 +179,7 @@ impl Tasks {
         self.change_task_activity(index, PsiFlags::Memstall);
         self.tasks[index].state = State::Scarce;
         let at = wake_at(wake_at(self.now, 1), 1);
-        self.schedule_timer(at, Event::Task(index as u32));
+        self.schedule_timer(at, SimEvent::Task(index as u32));
     }
 
     /// Reclaims page by page, where these are kept so: begins to.
@@ -208,7 +208,7 @@ impl Tasks {
                 self.count_reclaim_time(time);
                 let cpu = self.entities[index].cpu;
                 let over = self.take_cpu(cpu, time);
-                self.schedule_event(over, Event::Task(index as u32));
+                self.schedule_event(over, SimEvent::Task(index as u32));
             }
             Step::Sleeps(nap) => {
                 let task = &mut self.tasks[index];
@@ -231,7 +231,7 @@ impl Tasks {
         self.begin_reclaim_sleep(index as u32, by.number, nap);
         self.change_task_activity(index, PsiFlags::Memstall);
         let at = wake_at(self.now, nap.0);
-        self.schedule_timer(at, Event::Reclaim(index as u32, by.number));
+        self.schedule_timer(at, SimEvent::Reclaim(index as u32, by.number));
     }
 
     /// Such a sleep ends, of a task or kswapd, if it is the one of this number.

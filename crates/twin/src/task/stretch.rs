@@ -8,7 +8,7 @@
 
 use super::{State, Tasks};
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::Ns;
 
 /// Pages that a CPU takes from the host's at a time: in guests of 2 GiB each 31st write of a page
@@ -133,7 +133,7 @@ impl Tasks {
             let wb = self.files[file].wb as usize;
             self.wbs[wb].copied = (pages, over);
         }
-        self.schedule_event(over, Event::Task(index as u32));
+        self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
     /// CPU time of filling the CPU's own list of free pages again, of which `pages` were taken.

@@ -16,7 +16,7 @@ use super::{State, Tasks};
 use crate::blk::{BIO, REQUEST, Request, Waiter, What, sector_of};
 use crate::jbd2::Handle;
 use crate::sched::psi::PsiFlags;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 
 /// CPU time of forgetting a page, in percent of a write's: 102,400 take 250 to 300 ms in guests that
 /// count instructions (`scenarios/window/ext4-fast.toml`, from the last request to the next page
@@ -117,7 +117,7 @@ impl Tasks {
                 let folios = cached.div_ceil(self.files[file].folio_pages);
                 let time = folios * self.machine.page * FORGET / 100;
                 let over = self.take_cpu(cpu, time);
-                self.schedule_event(over, Event::Task(index as u32));
+                self.schedule_event(over, SimEvent::Task(index as u32));
             }
             _ if std::mem::take(&mut self.files[file].failed) => self.end_task(index),
             Step::Pages | Step::InFlight | Step::Commit | Step::Flush => {
@@ -179,7 +179,7 @@ impl Tasks {
             + self.devices[device].submit_cost(pages);
         let cpu = self.entities[index].cpu;
         let over = self.take_cpu(cpu, cost);
-        self.schedule_event(over, Event::Task(index as u32));
+        self.schedule_event(over, SimEvent::Task(index as u32));
         true
     }
 

@@ -13,7 +13,7 @@ use crate::blk::{Request, What};
 use crate::mm::node::Kernel;
 use crate::mm::page::{ACTIVE_FILE, INACTIVE_ANON, INACTIVE_FILE};
 use crate::mm::scan_control::{DEF_PRIORITY, Reclaimer, Stage};
-use crate::mm::shrink::Found;
+use crate::mm::shrink::ReclaimStat;
 use crate::mm::throttle::Nap;
 use crate::mm::vmstat::Reason;
 use crate::mm::zone::SWAP_CLUSTER_MAX;
@@ -40,7 +40,8 @@ impl Writeback {
             let step = match by.stage {
                 Stage::Begins => {
                     by.left = self.scan_counts(by.priority, by.force);
-                    (by.found, by.nr_scanned, by.before) = (Found::default(), 0, by.nr_reclaimed);
+                    (by.found, by.nr_scanned, by.before) =
+                        (ReclaimStat::default(), 0, by.nr_reclaimed);
                     (by.next, by.stage) = (0, Stage::Lists);
                     None
                 }

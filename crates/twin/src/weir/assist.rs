@@ -21,11 +21,11 @@ pub struct Assistants {
     pub most: u64,
     looks: u64,
     /// By number of the device.
-    devices: Vec<Device>,
+    devices: Vec<AssistedDevice>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Device {
+struct AssistedDevice {
     assist: Assist,
     /// Looks of this step that found a flusher running, and waiting for the disk.
     ran: u64,
@@ -50,7 +50,7 @@ impl Assistants {
         if self.most == 0 {
             return;
         }
-        self.devices.resize(seen.len(), Device::default());
+        self.devices.resize(seen.len(), AssistedDevice::default());
         for (device, (ran, waited, flushers)) in self.devices.iter_mut().zip(seen) {
             device.ran += u64::from(*ran);
             device.waited += u64::from(*waited);
@@ -97,7 +97,7 @@ mod tests {
     fn flushers_and_assistants_share_the_work() {
         let mut assistants = Assistants {
             most: 2,
-            devices: vec![Device::default()],
+            devices: vec![AssistedDevice::default()],
             ..Assistants::default()
         };
         assert_eq!(assistants.share_cost(0, 9 * MS), 9 * MS);

@@ -4,7 +4,7 @@
 //! Each pass of a task, and its end, charges what it dirtied since the last to every bound from its
 //! cgroup upwards. When the pass is over, the task waits, in steps, until that is paid.
 
-use super::{Group, Hooks, Weir};
+use super::{CgroupRecord, Hooks, Weir};
 use crate::mm::Dirtier;
 use crate::sim::clock::{MS, Ns};
 use policy::UNLIMITED;
@@ -28,7 +28,7 @@ impl Hooks {
     }
 
     fn is_bounded(&self, cgroup: usize) -> bool {
-        let bounded = |group: &Group| group.bound != UNLIMITED;
+        let bounded = |group: &CgroupRecord| group.bound != UNLIMITED;
         let weir = self.weir.as_ref();
         weir.is_some_and(|weir| {
             self.path_to_root(cgroup)

@@ -5,7 +5,7 @@
 //! eighty; here all are counted in one.
 
 use super::Hooks;
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{MS, Ns};
 use policy::ceiling::{Counts, Memory};
 use policy::drain::Beat;
@@ -48,15 +48,15 @@ impl Hooks {
     /// The first beat, and with it all others.
     pub fn weir_arm(&mut self) {
         self.weir_start();
-        self.schedule_after(BEAT, Event::Beat);
-        self.schedule_after(RECOUNT, Event::Recount);
+        self.schedule_after(BEAT, SimEvent::Beat);
+        self.schedule_after(RECOUNT, SimEvent::Recount);
     }
 
     /// Does one beat, as the module every 200 ms.
     pub fn weir_beat(&mut self) {
         self.weir_sweep();
         self.weir_evaluate();
-        self.schedule_after(BEAT, Event::Beat);
+        self.schedule_after(BEAT, SimEvent::Beat);
     }
 
     fn weir_evaluate(&mut self) {
@@ -202,7 +202,7 @@ impl Hooks {
                 }
             }
         }
-        self.schedule_after(RECOUNT, Event::Recount);
+        self.schedule_after(RECOUNT, SimEvent::Recount);
     }
 
     /// Tells the floors above what a cgroup holds, as `kmod/tree.c` does.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `memory.dirty_stat`, as `kmod/files.c` prints it.
 
-use super::{Group, Hooks};
+use super::{CgroupRecord, Hooks};
 use crate::mm::Dirtier;
 use crate::mm::domain::{Dtc, PAGE};
 use crate::sim::clock::{HZ, Ns};
@@ -107,16 +107,16 @@ impl Hooks {
     }
 
     /// The record of the cgroup whose pages a task's passes are about.
-    pub(super) fn pass_record(&mut self, task: &Dirtier) -> Option<&mut Group> {
+    pub(super) fn pass_record(&mut self, task: &Dirtier) -> Option<&mut CgroupRecord> {
         self.known_record(self.wbs[task.wb as usize].cgroup)
     }
 
     /// The record of the cgroup that a task is in.
-    pub(super) fn home_record(&mut self, task: &Dirtier) -> Option<&mut Group> {
+    pub(super) fn home_record(&mut self, task: &Dirtier) -> Option<&mut CgroupRecord> {
         self.known_record(task.home as usize)
     }
 
-    fn known_record(&mut self, cgroup: usize) -> Option<&mut Group> {
+    fn known_record(&mut self, cgroup: usize) -> Option<&mut CgroupRecord> {
         let group = self.weir.as_mut()?.groups.get_mut(cgroup)?;
         group.known.then_some(group)
     }

@@ -27,7 +27,7 @@ use crate::jbd2::Handle;
 use crate::mm::domain::PAGE;
 use crate::sched::psi::PsiFlags;
 use crate::sched::{Kthread, SLICE};
-use crate::sim::Event;
+use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, SECOND, TICK, Ticks};
 use crate::weir::{Call, Room};
 use std::collections::VecDeque;
@@ -147,7 +147,7 @@ impl Writeback {
         }
         flusher.dozing = true;
         flusher.number += 1;
-        let event = Event::Flusher(wb as u32, flusher.number);
+        let event = SimEvent::Flusher(wb as u32, flusher.number);
         self.schedule_after(periodic * TICK, event);
     }
 
@@ -176,7 +176,7 @@ impl Writeback {
         let flusher = &mut self.flushers[wb];
         flusher.dozing = false;
         flusher.number += 1;
-        let event = Event::Flusher(wb as u32, flusher.number);
+        let event = SimEvent::Flusher(wb as u32, flusher.number);
         self.schedule_after(after, event);
     }
 
