@@ -55,7 +55,7 @@ const GROUPS: u32 = u32::MAX - 1;
 /// writer appended, these three and an append's.
 pub const MADE: [u32; 3] = [u32::MAX - 2, u32::MAX - 3, u32::MAX - 4];
 
-/// Ways in which a filesystem is consistent.
+/// Mechanisms that keep a filesystem consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalKind {
     /// A transaction commits after `interval`; blocks are given at writeback if it is `delalloc`,
@@ -73,7 +73,7 @@ pub enum JournalKind {
         /// Files are kept in large folios, as since 5.18. (ext4's are since 6.16.)
         large_folios: bool,
     },
-    /// Its way is not known.
+    /// Its mechanism is not known.
     Other,
 }
 

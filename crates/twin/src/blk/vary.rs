@@ -28,7 +28,7 @@ impl Vary {
         }
     }
 
-    /// Varied time of a request that is due `time`.
+    /// Time of a request that takes `time` in the mean, varied at random.
     pub fn vary_time(&mut self, time: Ns) -> Ns {
         let most = (u128::from(time) * u128::from(self.percent) / 100) as Ns;
         time - most + self.chance.next() % (2 * most + 1)

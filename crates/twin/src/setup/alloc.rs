@@ -31,7 +31,7 @@ pub fn allocating_work(job: &Job) -> Option<Work> {
     }))
 }
 
-/// Counter of pages one by one, if a job maps memory.
+/// The node, which counts pages one by one, if a job maps memory.
 pub fn page_node(scenario: &Scenario) -> Option<Node> {
     if !scenario.jobs.iter().any(is_allocating) {
         return None;

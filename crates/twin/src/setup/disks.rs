@@ -72,7 +72,7 @@ fn commit_seconds(option: &str) -> Option<u64> {
 /// Seconds between commits by themselves.
 const COMMIT: u64 = 5;
 
-/// Way in which a disk's filesystem is consistent; a server's is not ours to see.
+/// Mechanism that keeps a disk's filesystem consistent; a server's is not ours to see.
 pub fn journal_kind(scenario: &Scenario, disk: &Disk) -> JournalKind {
     let has = |name: &str| mount_options(disk).any(|option| option == name);
     match disk.filesystem {

@@ -73,7 +73,7 @@ impl Call {
     }
 }
 
-/// Leave to submit a part.
+/// Decision on the next part: it begins, the turn ends, or the flusher sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// A part begins.

@@ -360,7 +360,7 @@ impl Writeback {
         }
     }
 
-    /// Leave to submit the next pages of a turn, as far as windows are concerned. A turn that is to
+    /// Decides on the next pages of a turn, as far as windows are concerned. A turn that is to
     /// end counts as used up, so the file's next comes soon.
     fn find_room(&mut self, wb: usize, left: u64) -> Room {
         let others_wait = self.syncing;
