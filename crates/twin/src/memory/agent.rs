@@ -21,7 +21,8 @@ use policy::tier::{Group, Move, Room, Settings};
 /// Differences that the engine in use can tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Engine {
-    /// `true` if it tells hot pages from cold ones: the policy is told, and cold ones go down first.
+    /// `true` if it tells hot pages from cold ones: the policy is told, and cold ones go down
+    /// first.
     pub knows_heat: bool,
     /// Hot ones go up first.
     pub lifts_hot: bool,
