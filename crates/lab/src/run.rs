@@ -216,7 +216,7 @@ struct Guests<'a> {
     disks: Disks,
     directory: PathBuf,
     progress: &'a dyn Progress,
-    /// What each phase takes.
+    /// The time that each phase takes.
     phases: Vec<Duration>,
 }
 
