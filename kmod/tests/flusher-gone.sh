@@ -3,7 +3,8 @@
 #
 # In every round a flusher of the cgroup p/v sleeps for room, and then there goes, by kind:
 #   cgroup   the cgroup: its tasks are killed, then it is removed
-#   tree     the same, and its parent, which has the window or is the division
+#   task     its tasks are killed
+#   tree     the same as cgroup, and its parent, which has the window or is the division
 #   io       its wb: the io controller of its cgroup is switched off, on and off again
 #   umount   its filesystem
 #   device   the disk that it writes to, with its backing_dev_info
@@ -28,8 +29,12 @@ kinds=${*:-window/cgroup window/tree window/io window/umount window/suspend wind
 root=/sys/fs/cgroup
 pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
 
+# of flushers alone: to walk all tasks' stacks takes seconds below KASAN
 held() {
-	grep -lq weir_window_sleep /proc/[0-9]*/stack 2>/dev/null
+	for comm in $(grep -ls '^kworker/.*flush' /proc/[0-9]*/comm); do
+		! grep -qs weir_window_sleep "${comm%comm}stack" || return 0
+	done
+	return 1
 }
 none_held() {
 	! held
@@ -81,6 +86,7 @@ dying() {
 
 remove() { # KIND
 	case ${1#*/} in
+	task) end_writers ;;
 	cgroup)
 		end_writers
 		remove_cgroup p/v
