@@ -74,7 +74,7 @@ impl Pod {
     /// Finds the pod that the cgroup at `path` belongs to. `cgroups` is where the hierarchy is,
     /// `root` the machine's root directory. A pod's own cgroup is known by a container in it.
     pub fn of_cgroup(root: &Path, cgroups: &Path, path: &str) -> Option<Pod> {
-        if let Some(id) = id_of(path) {
+        if let Some(id) = container_id_of(path) {
             return Pod::from_notes(&read(root, id)?);
         }
         if !path.contains("/kubepods") || !last_component(path).contains("pod") {
@@ -84,7 +84,7 @@ impl Pod {
         let mut names = below
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok());
-        let pod = names.find_map(|name| Pod::from_notes(&read(root, id_in(&name)?)?))?;
+        let pod = names.find_map(|name| Pod::from_notes(&read(root, id_in_name(&name)?)?))?;
         Some(Pod {
             container: String::new(),
             ..pod
@@ -97,16 +97,16 @@ fn last_component(path: &str) -> &str {
 }
 
 /// The id of the container whose cgroup this is, or the cgroup above it.
-pub fn id_of(path: &str) -> Option<&str> {
-    path.rsplit('/').find_map(id_in)
+pub fn container_id_of(path: &str) -> Option<&str> {
+    path.rsplit('/').find_map(id_in_name)
 }
 
 /// The id of the container whose own cgroup this is. Not one that is called like a container's in
 /// another's, whose root can make it; and not that of Podman's helper.
-pub fn id_at(path: &str) -> Option<&str> {
+pub fn own_container_id(path: &str) -> Option<&str> {
     let (above, name) = path.rsplit_once('/')?;
-    let is_own = !name.contains("-conmon-") && id_of(above).is_none();
-    id_in(name).filter(|_| is_own)
+    let is_own = !name.contains("-conmon-") && container_id_of(above).is_none();
+    id_in_name(name).filter(|_| is_own)
 }
 
 /// Returns whether a container with these notes is a pod's.
@@ -115,7 +115,7 @@ pub fn is_pod(notes: &Notes) -> bool {
 }
 
 /// Finds the container's id in a name such as `docker-ID.scope`, `cri-containerd-ID.scope` or `ID`.
-fn id_in(name: &str) -> Option<&str> {
+fn id_in_name(name: &str) -> Option<&str> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let id = name.rsplit('-').next()?;
     let is_id = id.len() == DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -165,10 +165,10 @@ mod tests {
             format!("/kubepods/besteffort/pod1-2/{id}"),
             format!("/machine.slice/libpod-{id}.scope/container/x.service"),
         ] {
-            assert_eq!(id_of(&path), Some(id.as_str()), "{path}");
+            assert_eq!(container_id_of(&path), Some(id.as_str()), "{path}");
         }
         for path in ["/", "/system.slice/cron.service", "/a-0123456789abcdef"] {
-            assert_eq!(id_of(path), None, "{path}");
+            assert_eq!(container_id_of(path), None, "{path}");
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
             format!("/docker/{a}"),
             format!("/system.slice/db.service/libpod-payload-{a}"),
         ] {
-            assert_eq!(id_at(&path), Some(a.as_str()), "{path}");
+            assert_eq!(own_container_id(&path), Some(a.as_str()), "{path}");
         }
         for path in [
             format!("/machine.slice/libpod-conmon-{a}.scope"),
@@ -188,7 +188,7 @@ mod tests {
             format!("/system.slice/docker-{b}.scope/docker-{a}.scope"),
             "/system.slice/db.service".into(),
         ] {
-            assert_eq!(id_at(&path), None, "{path}");
+            assert_eq!(own_container_id(&path), None, "{path}");
         }
     }
 

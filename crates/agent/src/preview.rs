@@ -63,19 +63,19 @@ pub fn preview_policy(rules: &Rules, tree: Option<&Hierarchy>) -> Preview {
         places.retain(|place| !place.is_root());
     }
     let mut preview = Preview::default();
-    preview.look_at_rules(rules, &places);
-    preview.look_at_objectives(rules, &places);
+    preview.preview_rules(rules, &places);
+    preview.preview_objectives(rules, &places);
     match tree {
         // Stock mode's files follow what cgroups hold: observing it says what they would be.
         Some(_) if rules.stock.is_stock() => {}
-        Some(tree) => preview.look_at_files(rules, tree, &places),
+        Some(tree) => preview.preview_writes(rules, tree, &places),
         None => preview.matched.clear(),
     }
     preview
 }
 
 impl Preview {
-    fn look_at_rules(&mut self, rules: &Rules, places: &[CgroupDir]) {
+    fn preview_rules(&mut self, rules: &Rules, places: &[CgroupDir]) {
         for rule in rules.all_rules() {
             let globs = join_globs(&rule.cgroups);
             let is_of = |place: &&CgroupDir| {
@@ -95,7 +95,7 @@ impl Preview {
                      add `delegated = true`"
                 ));
             }
-            self.floors_above_ceilings(&by, &rule.set);
+            self.warn_of_floor_above_ceiling(&by, &rule.set);
             self.matched.push(Matched {
                 by,
                 globs,
@@ -106,12 +106,12 @@ impl Preview {
         }
     }
 
-    fn look_at_objectives(&mut self, rules: &Rules, places: &[CgroupDir]) {
+    fn preview_objectives(&mut self, rules: &Rules, places: &[CgroupDir]) {
         for (index, objective) in (1..).zip(&rules.objectives) {
             let by = format!("objective {index}, {}", objective.bound.name());
             for glob in objective.limit_globs() {
                 // A glob on exactly these cgroups matches itself.
-                if objective.is_of(glob.as_str()) {
+                if objective.is_within_measured(glob.as_str()) {
                     self.warnings.push(format!(
                         "{by}: `limit` has {}, which is its own cgroup, or in it: it is never limited",
                         glob.as_str().escape_debug()
@@ -124,7 +124,7 @@ impl Preview {
             self.matched.push(Matched {
                 by,
                 globs: objective.measured_globs(),
-                cgroups: count(&|path| objective.is_its(path)),
+                cgroups: count(&|path| objective.is_measured(path)),
                 delegated: 0,
                 limited: Some(count(&|path| objective.may_limit(path))),
             });
@@ -132,7 +132,7 @@ impl Preview {
     }
 
     /// Warns of floors above the same cgroup's ceiling: the kernel makes the ceiling of them.
-    fn floors_above_ceilings(&mut self, of: &str, set: &BTreeMap<Knob, Setting>) {
+    fn warn_of_floor_above_ceiling(&mut self, of: &str, set: &BTreeMap<Knob, Setting>) {
         let bytes = |knob| {
             let setting: &Setting = set.get(&knob)?;
             (setting.unit == SettingUnit::Knob).then_some(setting.value)
@@ -146,7 +146,7 @@ impl Preview {
         }
     }
 
-    fn look_at_files(&mut self, rules: &Rules, tree: &Hierarchy, places: &[CgroupDir]) {
+    fn preview_writes(&mut self, rules: &Rules, tree: &Hierarchy, places: &[CgroupDir]) {
         for place in places {
             let memory_max = || tree.memory_max(&place.directory);
             let wanted = rules.settings_for(&place.path, place.delegated);
@@ -160,7 +160,7 @@ impl Preview {
                 .collect();
             // Within one rule it was said already.
             if lines.len() > 1 {
-                self.floors_above_ceilings(&place.path, &wanted);
+                self.warn_of_floor_above_ceiling(&place.path, &wanted);
             }
             for (knob, setting) in wanted {
                 let text = fs::read_to_string(place.directory.join(knob.file_name()));

@@ -193,17 +193,17 @@ impl Reconciler {
     /// Tries again what could not be done, and follows what changes by itself.
     pub fn retry_failed(&mut self) {
         for directory in self.drain_rates.tracked_directories() {
-            self.visit_one(&directory);
+            self.visit_cgroup(&directory);
         }
         for (directory, tries) in self.knob_states.take_due() {
-            self.visit_one(&directory);
+            self.visit_cgroup(&directory);
             self.knob_states.note_try(&directory, tries);
         }
         self.say_waiting();
     }
 
     /// Looks at one cgroup alone.
-    fn visit_one(&mut self, directory: &Path) {
+    fn visit_cgroup(&mut self, directory: &Path) {
         let mut found = None;
         self.tree.walk(directory, |place| {
             found = Some(place.clone());

@@ -164,7 +164,7 @@ impl State {
         }
         if let (true, Some(id)) = (
             self.settings.containers != Containers::Off,
-            containers::id_at(&place.path),
+            containers::own_container_id(&place.path),
         ) {
             self.add_labels(id, &mut known);
         }

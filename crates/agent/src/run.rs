@@ -84,10 +84,15 @@ pub fn run(options: &Options, journal: &Journal) -> Result<(), Error> {
         .map(|policy| PolicyFile::open(policy, options.pods.as_deref()))
         .transpose()?;
     let (file, rules) = policy.unzip();
-    Ok(go_on(options, file, rules.unwrap_or_default(), journal)?)
+    Ok(run_with_rules(
+        options,
+        file,
+        rules.unwrap_or_default(),
+        journal,
+    )?)
 }
 
-fn go_on(
+fn run_with_rules(
     options: &Options,
     file: Option<PolicyFile>,
     rules: Rules,

@@ -238,7 +238,7 @@ fn judge_group(seen: &Observation, group: &Group) -> Verdict {
         "reclaim" => reclaim::judge_reclaim(seen, group, &mut verdict),
         "fsync" => sync::judge_sync(seen, group, &mut verdict),
         "fuse" => judge_fuse(seen, &mut verdict),
-        other => beside_writeback(seen, group, other, &mut verdict),
+        other => judge_beside_writeback(seen, group, other, &mut verdict),
     }
     verdict
 }
@@ -290,7 +290,7 @@ fn shows_waits(seen: &Observation) -> bool {
 }
 
 /// Tasks that wait for what is no limit: the disk, a lock.
-fn beside_writeback(seen: &Observation, group: &Group, what: &str, verdict: &mut Verdict) {
+fn judge_beside_writeback(seen: &Observation, group: &Group, what: &str, verdict: &mut Verdict) {
     let waits = [Wait::Read, Wait::Write, Wait::Lock, Wait::Other];
     verdict.waits_for = waits.into_iter().find(|wait| wait.in_words() == what);
     let is_read = what.starts_with("reads");
@@ -300,7 +300,7 @@ fn beside_writeback(seen: &Observation, group: &Group, what: &str, verdict: &mut
     verdict.culprit = held.as_ref().map(|held| display_path(&held.path));
     verdict.because = format!("its tasks wait for {what}, which is not writeback");
     verdict.limit = held.iter().map(io_max::HeldBack::to_sentence).collect();
-    verdict.remedies = held.iter().flat_map(remedy::io_max).collect();
+    verdict.remedies = held.iter().flat_map(remedy::lift_io_max).collect();
     verdict.next = "no dirty limit changes this".into();
     let device = verdict.device.as_deref();
     let flood = queue::find_flood(seen, &group.path, device);
@@ -367,7 +367,7 @@ fn judge_throttled(
         .limit
         .extend(limit::describe_floors(seen, &group.domain_path(seen)));
     verdict.next = drain::describe_next(seen, group, &derived);
-    let blame = holders::of_host(seen, group, &verdict.holders);
+    let blame = holders::blame_for_host(seen, group, &verdict.holders);
     let top = blame.culprit.clone();
     if let Some(held) = io_max::find_write_limit(seen, group, top.as_deref()) {
         verdict.cause = Cause::IoMax;
@@ -382,8 +382,8 @@ fn judge_throttled(
             "held by io.max of {}: the disk could do more; sleeping does not help the drain",
             display_path(&held.path)
         );
-        verdict.remedies = remedy::io_max(&held);
-        verdict.stock = Some(stock::io_max());
+        verdict.remedies = remedy::lift_io_max(&held);
+        verdict.stock = Some(stock::io_max_suffices());
         return;
     }
     let (cause, culprit, because) = match domain {
@@ -440,7 +440,7 @@ fn judge_throttled(
             Ok(remedy) => {
                 verdict.remedies.insert(0, remedy);
                 let remedies = std::mem::take(&mut verdict.remedies);
-                verdict.remedies = remedy::stock_first(seen, remedies);
+                verdict.remedies = remedy::put_stock_first(seen, remedies);
             }
             Err(why) => verdict.drain += &format!("; drain_seconds would not help: {why}"),
         }

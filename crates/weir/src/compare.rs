@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir compare`: how far is the twin from the lab?
 
-use crate::run::{blame_lines, clock_name, in_lab};
+use crate::run::{blame_lines, clock_name, run_in_lab};
 use crate::twin::Twin;
 use crate::{counted, output};
 use anyhow::{Context, Result, anyhow, bail};
@@ -126,7 +126,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     let twin = Report::new(&scenario, &Arm::ALL, &twin);
     let lab = match &args.lab {
         Some(path) => read_report(path, args, &scenario)?,
-        None => from_guests(args, &request)?,
+        None => measure_in_lab(args, &request)?,
     };
     let pairs = pair_figures(&scenario, &expects, lab, &twin);
     if pairs.is_empty() {
@@ -161,13 +161,13 @@ fn mean_error(pairs: &[Pair]) -> Option<(f64, usize)> {
     (!errors.is_empty()).then(|| (sum / errors.len() as f64, errors.len()))
 }
 
-fn from_guests(args: &CompareArgs, request: &Request) -> Result<BTreeMap<String, Lab>> {
+fn measure_in_lab(args: &CompareArgs, request: &Request) -> Result<BTreeMap<String, Lab>> {
     let request = Request {
         repeat: args.repeat,
         out: args.out.as_deref(),
         ..*request
     };
-    let runs = in_lab(&args.kernel, args.count_instructions, &request)
+    let runs = run_in_lab(&args.kernel, args.count_instructions, &request)
         .map_err(|error| blame_lines(error, &args.scenario))?;
     let report = Report::new(request.scenario, &Arm::ALL, &runs);
     if let Some(trouble) = report.troubles.first() {

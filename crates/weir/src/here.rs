@@ -40,7 +40,7 @@ pub fn clean_up() -> Result<ExitCode> {
 }
 
 /// Puts back what an earlier run has left, checks, asks, runs.
-pub fn on_host(
+pub fn run_on_host(
     disks: &[(String, PathBuf)],
     module: Option<&Path>,
     yes: bool,

@@ -158,7 +158,7 @@ fn add_new_verdicts(args: &KernelsArgs, cache: &Cache) -> Result<ExitCode> {
 
 /// Fetches a kernel and asks the oracle.
 fn judge_kernel(cache: &Cache, one: &InArchive) -> Result<KernelVerdict> {
-    let opinion = Opinion::of_checks(&oracle::judge_kernel(&one.read(cache)?));
+    let opinion = Opinion::from_checks(&oracle::judge_kernel(&one.read(cache)?));
     Ok(KernelVerdict::new(one, opinion))
 }
 

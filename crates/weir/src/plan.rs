@@ -8,7 +8,7 @@ mod stock;
 
 use crate::output;
 use crate::run::blame_lines;
-use crate::twin::{in_parallel, of_model, one_run};
+use crate::twin::{as_refusals, one_run, run_in_parallel};
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use knob::Knob;
@@ -58,7 +58,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
         );
     }
     let levels = twin::dirty_levels(&scenario).map_err(|why| {
-        let refused = executor::Error::Refused(of_model(why));
+        let refused = executor::Error::Refused(as_refusals(why));
         blame_lines(refused, &args.scenario)
     })?;
     let limit = levels.limit << policy::PAGE_SHIFT;
@@ -186,7 +186,7 @@ impl Plan {
                 let miss = what.expects.iter().map(missed_part).sum();
                 Ok(Trial { miss, what })
             };
-            in_parallel(points, trial)?.into_iter().collect()
+            run_in_parallel(points, trial)?.into_iter().collect()
         };
         let scales: Vec<Scale> = knobs.iter().map(|knob| knob.scale).collect();
         let hopeless = |tried: &BTreeMap<Point, Trial<Report>>| !unmoved_figures(tried).is_empty();
@@ -240,7 +240,7 @@ impl Plan {
         if self.mode == Mode::Stock {
             lines.push("Arm weir is the agent here, without the module.".into());
         }
-        if self.nothing_needed() {
+        if self.is_nothing_needed() {
             lines.push(format!(
                 "Nothing is needed: stock meets what is expected, in {} runs.",
                 self.runs
@@ -284,7 +284,7 @@ impl Plan {
     }
 
     /// Everything is met with all knobs off, and the scenario sets no others.
-    fn nothing_needed(&self) -> bool {
+    fn is_nothing_needed(&self) -> bool {
         self.report.verdict == Verdict::Pass
             && self.point.iter().all(|step| *step == 0)
             && !knob::sets_knobs(&self.scenario)
@@ -338,12 +338,12 @@ impl Plan {
             .map(|(judged, point)| json!({"text": judged.text, "observed": judged.observed, "with": self.knob_values(point)}))
             .collect();
         let commands = match self.report.verdict {
-            Verdict::Pass if !self.nothing_needed() => self.commands.clone(),
+            Verdict::Pass if !self.is_nothing_needed() => self.commands.clone(),
             _ => Vec::new(),
         };
         json!({
             "verdict": self.report.verdict.name(),
-            "nothing_needed": self.nothing_needed(),
+            "nothing_needed": self.is_nothing_needed(),
             "runs": self.runs,
             "knobs": knobs,
             "commands": commands,
@@ -378,7 +378,7 @@ fn unmoved_figures(tried: &BTreeMap<Point, Trial<Report>>) -> Vec<(Judged, f64, 
     expects.filter_map(range).collect()
 }
 
-fn of_stock(judged: &Judged) -> bool {
+fn is_of_stock(judged: &Judged) -> bool {
     scenario::metric::Name::parse_full_name(&judged.metric)
         .is_some_and(|name| name.arm == Arm::Stock)
 }
@@ -390,7 +390,7 @@ fn find_reasons(tried: &BTreeMap<Point, Trial<Report>>, knobs: &[Knob], mode: Mo
     let unmoved = unmoved_figures(tried);
     let reason = |(judged, least, most): &(Judged, f64, f64)| {
         let metric = &judged.metric;
-        if of_stock(judged) {
+        if is_of_stock(judged) {
             return format!("{metric} is of arm stock, which no plan changes");
         }
         let unit = scenario::metric::Unit::of_metric(metric);
@@ -407,7 +407,7 @@ fn find_reasons(tried: &BTreeMap<Point, Trial<Report>>, knobs: &[Knob], mode: Mo
     let mut lines: Vec<String> = unmoved.iter().map(reason).collect();
     let syncs = |judged: &Judged| {
         let metric = judged.metric.rsplit('.').next().unwrap_or_default();
-        judged.verdict != Verdict::Pass && !of_stock(judged) && metric.starts_with("sync_")
+        judged.verdict != Verdict::Pass && !is_of_stock(judged) && metric.starts_with("sync_")
     };
     let missed = tried
         .values()

@@ -37,7 +37,7 @@ pub struct ReportArgs {
 /// Runs the subcommand.
 pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     if args.html.is_none() && args.perfetto.is_none() {
-        return in_words(args);
+        return print_summary(args);
     }
     if args.json {
         bail!("--json sums up; --html and --perfetto write files: ask for one of them at a time");
@@ -45,7 +45,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     if args.perfetto.is_some() && args.other.is_some() {
         bail!("--perfetto writes one run: name one");
     }
-    are_apart(args)?;
+    refuse_overwriting(args)?;
     let files = [Some(&args.file), args.other.as_ref()];
     let runs = files
         .into_iter()
@@ -63,7 +63,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
 }
 
 /// Refuses to write over what is read, or over what was just written.
-fn are_apart(args: &ReportArgs) -> Result<()> {
+fn refuse_overwriting(args: &ReportArgs) -> Result<()> {
     let is_same = |one: &Path, other: &Path| {
         one == other
             || one
@@ -94,7 +94,7 @@ fn are_apart(args: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-fn in_words(args: &ReportArgs) -> Result<ExitCode> {
+fn print_summary(args: &ReportArgs) -> Result<ExitCode> {
     if args.other.is_some() || args.file.is_dir() {
         if args.json {
             bail!("--json sums up one recording: figures of runs are in their report.json");

@@ -116,9 +116,9 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         out: args.out.as_deref(),
     };
     let ran = match args.on {
-        Place::Lab => in_lab(&args.kernel, args.count_instructions, &request),
+        Place::Lab => run_in_lab(&args.kernel, args.count_instructions, &request),
         Place::Twin => Twin { seed: args.seed }.run(&request, &*progress::show_twin_runs(&request)),
-        Place::Host => here::on_host(&args.disks, args.module.as_deref(), args.yes, &request),
+        Place::Host => here::run_on_host(&args.disks, args.module.as_deref(), args.yes, &request),
     };
     let runs = match ran {
         Err(error @ executor::Error::Interrupted) => {
@@ -191,7 +191,7 @@ fn refuse_misplaced(args: &RunArgs) -> Result<()> {
 }
 
 /// Runs what is asked for in guests.
-pub fn in_lab(
+pub fn run_in_lab(
     kernel: &str,
     count_instructions: bool,
     request: &Request,

@@ -5,7 +5,7 @@ mod plot;
 mod set;
 
 use crate::output;
-use crate::twin::{in_parallel, on_threads, one_run};
+use crate::twin::{one_run, run_in_parallel, run_on_threads};
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -94,8 +94,8 @@ pub fn run(args: &SweepArgs) -> Result<ExitCode> {
         report
     };
     let reports = match args.threads {
-        None => in_parallel(&wanted, work)?,
-        Some(threads) => on_threads(threads as usize, &wanted, work)?,
+        None => run_in_parallel(&wanted, work)?,
+        Some(threads) => run_on_threads(threads as usize, &wanted, work)?,
     };
     bar.finish_and_clear();
     let reports = reports.into_iter().collect::<Result<Vec<Report>>>()?;

@@ -28,7 +28,7 @@ pub struct Twin {
 
 impl Executor for Twin {
     fn find_refusals(&self, scenario: &Scenario) -> Vec<Refusal> {
-        let mut refused = of_model(twin::dirty_levels(scenario).err().unwrap_or_default());
+        let mut refused = as_refusals(twin::dirty_levels(scenario).err().unwrap_or_default());
         let of_table = place::refused_keys(scenario, Place::Twin).into_iter();
         let new: Vec<Refusal> = of_table
             .filter(|one| refused.iter().all(|other| other.key != one.key))
@@ -52,7 +52,7 @@ impl Executor for Twin {
         };
         let nominal = runner::jobs::phase_times(request.scenario).unwrap_or_default();
         let nominal = nominal.iter().sum::<Duration>().as_secs_f64();
-        let results = in_parallel(&wanted, |(arm, repeat)| {
+        let results = run_in_parallel(&wanted, |(arm, repeat)| {
             let seed = self.seed.wrapping_add(u64::from(*repeat));
             let began = Instant::now();
             let mut told = began;
@@ -71,7 +71,7 @@ impl Executor for Twin {
         })?;
         let (mut runs, mut events) = (Vec::new(), 0);
         for ((arm, repeat), result) in wanted.into_iter().zip(results) {
-            let outcome = result.map_err(|why| executor::Error::Refused(of_model(why)))?;
+            let outcome = result.map_err(|why| executor::Error::Refused(as_refusals(why)))?;
             events += outcome.events;
             if let Some(out) = request.out {
                 let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
@@ -88,7 +88,7 @@ impl Executor for Twin {
 }
 
 /// Refusals of the model, as the executor has them.
-pub fn of_model(refusals: Vec<twin::Refusal>) -> Vec<Refusal> {
+pub fn as_refusals(refusals: Vec<twin::Refusal>) -> Vec<Refusal> {
     let refusals = refusals.into_iter();
     refusals.map(|(key, what)| Refusal { key, what }).collect()
 }
@@ -109,7 +109,7 @@ fn note_cost(events: u64) -> Result<()> {
 /// A run of a scenario that is made up, so that no line of a file is to blame if it is refused.
 pub fn one_run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Run> {
     let outcome =
-        twin::run(scenario, arm, seed).map_err(|why| executor::Error::Refused(of_model(why)))?;
+        twin::run(scenario, arm, seed).map_err(|why| executor::Error::Refused(as_refusals(why)))?;
     Ok(from_twin(arm, 0, outcome))
 }
 
@@ -127,13 +127,16 @@ fn from_twin(arm: Arm, repeat: u32, outcome: twin::RunResults) -> Run {
 }
 
 /// `work` on each of `items`, in their order, on as many threads as there are CPUs.
-pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Result<Vec<R>> {
+pub fn run_in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync,
+) -> Result<Vec<R>> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    on_threads(threads, items, work)
+    run_on_threads(threads, items, work)
 }
 
 /// The same on `threads` threads.
-pub fn on_threads<T: Sync, R: Send>(
+pub fn run_on_threads<T: Sync, R: Send>(
     threads: usize,
     items: &[T],
     work: impl Fn(&T) -> R + Sync,

@@ -16,7 +16,7 @@ pub fn find_holders(
         if place.delegated {
             return false;
         }
-        if settings.is_its(&place.path) {
+        if settings.is_measured(&place.path) {
             measured.push(place.clone());
         } else if settings.may_limit(&place.path) {
             holders.push(place.clone());

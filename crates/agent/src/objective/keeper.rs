@@ -101,8 +101,8 @@ impl ObjectiveKeeper {
         let mut kept: Vec<KeptObjective> = used
             .map(|(index, of)| KeptObjective::new(index, of.clone()))
             .collect();
-        let syncs = look_at(Calls::Fsync, &mut kept, Syncs::start, &journal);
-        let reads = look_at(Calls::Read, &mut kept, Reads::start, &journal);
+        let syncs = start_timing(Calls::Fsync, &mut kept, Syncs::start, &journal);
+        let reads = start_timing(Calls::Read, &mut kept, Reads::start, &journal);
         ObjectiveKeeper {
             tree,
             syncs,
@@ -203,7 +203,7 @@ impl ObjectiveKeeper {
         calls: &Seen,
     ) {
         let settings = &of.settings;
-        let its = |call: &&Timed| settings.is_of(&call.cgroup);
+        let its = |call: &&Timed| settings.is_within_measured(&call.cgroup);
         calls
             .0
             .iter()
@@ -319,7 +319,7 @@ impl ObjectiveKeeper {
                 observing: of.settings.mode == Mode::Observe,
             });
         }
-        of.queues.are_in_vain()
+        of.queues.none_can_help()
     }
 
     /// Narrows what others have under writeback, if that may help; whether ceilings have to do the
@@ -506,7 +506,7 @@ impl KeptObjective {
 }
 
 /// Begins to look at calls if an objective is about them; without that it is none any more.
-fn look_at<T>(
+fn start_timing<T>(
     calls: Calls,
     kept: &mut Vec<KeptObjective>,
     start: impl Fn() -> Result<T>,
@@ -559,12 +559,12 @@ mod tests {
             .collect();
         let journal = Journal::new(std::io::sink(), false);
         let refused = || -> Result<()> { bail!("it takes root") };
-        assert!(look_at(Calls::Read, &mut kept, refused, &journal).is_none());
+        assert!(start_timing(Calls::Read, &mut kept, refused, &journal).is_none());
         let names: Vec<_> = kept.iter().map(|of| of.settings.bound.name()).collect();
         assert_eq!(names, ["fsync_p99", "io_pressure"]);
-        assert!(look_at(Calls::Fsync, &mut kept, || Ok(()), &journal).is_some());
+        assert!(start_timing(Calls::Fsync, &mut kept, || Ok(()), &journal).is_some());
         assert_eq!(kept.len(), 2);
         let none = || -> Result<()> { panic!("no objective is about reads") };
-        assert!(look_at(Calls::Read, &mut kept, none, &journal).is_none());
+        assert!(start_timing(Calls::Read, &mut kept, none, &journal).is_none());
     }
 }

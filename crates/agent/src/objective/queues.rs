@@ -49,7 +49,7 @@ impl Queues {
     }
 
     /// Returns whether there is none, or narrowing them was in vain.
-    pub fn are_in_vain(&self) -> bool {
+    pub fn none_can_help(&self) -> bool {
         self.0.values().all(|queue| queue.objective.rest_ms > 0)
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let root = tempfile::tempdir().expect("made");
         let names = BTreeSet::from(["sda".to_string()]);
         let mut queues = Queues::default();
-        assert!(queues.are_in_vain(), "there is none");
+        assert!(queues.none_can_help(), "there is none");
         let measured = |ms: u64| QueueFigures {
             value: Some(ms * 1_000_000),
             bound: 30_000_000,
@@ -173,7 +173,7 @@ mod tests {
             queues.update_queues(root.path(), &names, &measured(ms))
         };
         assert_eq!(pass(&mut queues, 1_000, 2_048), [("sda".to_string(), 128)]);
-        assert!(queues.are_narrowed() && !queues.are_in_vain());
+        assert!(queues.are_narrowed() && !queues.none_can_help());
         assert_eq!(queues.window_ms(), 0);
         for _ in 0..60 {
             pass(&mut queues, 1_000, 2_048);
@@ -185,7 +185,7 @@ mod tests {
         for _ in 0..600 {
             pass(&mut queues, 1_000, 2_048);
         }
-        assert!(queues.are_in_vain(), "then ceilings have to do");
+        assert!(queues.none_can_help(), "then ceilings have to do");
         assert!(!queues.are_narrowed());
         queues.0.clear();
         pass(&mut queues, 1_000, 2_048);

@@ -187,19 +187,19 @@ impl ObjectiveSettings {
     }
 
     /// Returns whether the cgroup at `path`, or one above it, is one whose waits are measured.
-    pub fn is_of(&self, path: &str) -> bool {
+    pub fn is_within_measured(&self, path: &str) -> bool {
         path_and_ancestors(path)
             .any(|path| self.cgroups.iter().any(|glob| matches_path(glob, path)))
     }
 
     /// Returns whether it is one of them itself.
-    pub fn is_its(&self, path: &str) -> bool {
+    pub fn is_measured(&self, path: &str) -> bool {
         self.cgroups.iter().any(|glob| matches_path(glob, path))
     }
 
     /// Returns whether the cgroup at `path` may be limited.
     pub fn may_limit(&self, path: &str) -> bool {
-        !self.is_of(path) && self.limit.iter().any(|glob| matches_path(glob, path))
+        !self.is_within_measured(path) && self.limit.iter().any(|glob| matches_path(glob, path))
     }
 }
 
@@ -291,7 +291,7 @@ mod tests {
         );
         assert_eq!(bound.wait_us(), Some(500), "an fsync waits three times");
         assert_eq!(objective.bound.wait_us(), Some(3_333));
-        assert!(objective.is_of("/db/pod/x") && !objective.is_of("/dbx"));
+        assert!(objective.is_within_measured("/db/pod/x") && !objective.is_within_measured("/dbx"));
         let may = |path| objective.may_limit(path);
         assert!(may("/batch") && may("/t/a") && !may("/batch/a") && !may("/db/a"));
         let all = read(&format!(

@@ -26,7 +26,7 @@ impl ReclaimCounts {
     }
 
     /// Sum of both counts.
-    pub fn sum_with(self, other: ReclaimCounts) -> ReclaimCounts {
+    pub fn add_counts(self, other: ReclaimCounts) -> ReclaimCounts {
         ReclaimCounts {
             stolen: self.stolen + other.stolen,
             refaulted: self.refaulted + other.refaulted,

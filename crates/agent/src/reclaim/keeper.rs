@@ -282,7 +282,7 @@ impl ReclaimKeeper {
             group.stolen = reclaim::update_rate(group.stolen, counts.stolen, ms);
             group.refaulted = reclaim::update_rate(group.refaulted, counts.refaulted, ms);
             if group.limit != UNLIMITED {
-                *limited = limited.sum_with(counts);
+                *limited = limited.add_counts(counts);
             }
             (group.usage, group.protection) = (reading.usage, reading.protection);
             group.pinned = reading.pinned;

@@ -329,7 +329,7 @@ impl StockKeeper {
                 }
             }
             if let Some(bytes) = member.bandwidth {
-                ceiling = ceiling.min(translate::beside_bandwidth(bytes));
+                ceiling = ceiling.min(translate::ceiling_beside_bandwidth(bytes));
             }
             if member.ratio > 0 {
                 let memory = self.tree.memory_max(&member.place.directory);

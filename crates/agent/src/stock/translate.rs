@@ -83,7 +83,7 @@ pub fn memory_high(host: &HostLimits, memory: &CgroupMemory, ceiling: u64) -> Op
 }
 
 /// The ceiling, in pages, that goes with a bandwidth of so many bytes a second.
-pub fn beside_bandwidth(bytes: u64) -> u64 {
+pub fn ceiling_beside_bandwidth(bytes: u64) -> u64 {
     (bytes / PAGE).max(BANDWIDTH_PAGES)
 }
 
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(HOST.room_per_sharer(16 << 8, 1), 8 << 8);
         assert_eq!(HOST.room_per_sharer(16 << 8, 4), 2 << 8);
         assert_eq!(HOST.room_per_sharer(u64::MAX, 1), 384, "never all of it");
-        assert_eq!(beside_bandwidth(8 << 20), 2048);
-        assert_eq!(beside_bandwidth(1 << 16), 256);
+        assert_eq!(ceiling_beside_bandwidth(8 << 20), 2048);
+        assert_eq!(ceiling_beside_bandwidth(1 << 16), 256);
     }
 }

@@ -245,7 +245,7 @@ impl TierBalancer {
     fn is_due(&mut self) -> bool {
         // Asked in any case: what was heard is not to be heard late.
         let stirred =
-            self.groups.has_changed() || has_stirred(&self.free, &self.host.free_by_node());
+            self.groups.has_changed() || free_has_changed(&self.free, &self.host.free_by_node());
         let wait = match self.moving || stirred {
             // Ticks are a second apart, or a little less.
             true => self
@@ -349,7 +349,7 @@ impl TierBalancer {
 }
 
 /// Returns whether any node's free memory changed by more than what is worth a look.
-fn has_stirred(then: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>) -> bool {
+fn free_has_changed(then: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>) -> bool {
     !then.keys().eq(now.keys())
         || then
             .values()

@@ -41,11 +41,11 @@ mod scheme;
 mod search;
 mod sweep;
 
-use crate::tier::engine::{Engine, Heat, Move, MoveOutcome, Watched, Way, change_places};
+use crate::tier::engine::{Engine, Heat, Move, MoveOutcome, Watched, Way, limit_exchanges};
 use crate::tier::host::{PAGE, Tier, TierHost};
 use admin::Admin;
 use owners::PageOwners;
-use pass::{Dose, Fault, KdamondJob, OFTEN, once_more, run, set_up, single_pace};
+use pass::{Dose, Fault, KdamondJob, OFTEN, run, run_again, set_up, single_pace};
 use sample::Sample;
 use scheme::Pace;
 use search::{Searches, address_ranges};
@@ -96,7 +96,7 @@ impl Damon {
         let admin = Admin::new(host, state)?;
         admin.claim_kdamonds(1)?;
         let promotes = scheme::check_abilities(&admin);
-        admin.give_back(1)?;
+        admin.release_kdamonds(1)?;
         Ok(Damon {
             admin,
             host: host.clone(),
@@ -148,7 +148,7 @@ impl Damon {
         // One kdamond each; in 6.12 a context has one target.
         self.admin.claim_kdamonds(searches.len())?;
         let done = self.run_passes(way, moves, &mut searches, began, stop);
-        let given = self.admin.give_back(searches.len());
+        let given = self.admin.release_kdamonds(searches.len());
         for search in searches.iter().flat_map(|tier| &tier.all) {
             let wanted = &moves[search.at];
             let sweep = self.sweeps.entry(sweep_key(wanted)).or_default();
@@ -260,7 +260,7 @@ impl Damon {
         }
         let count = || -> Result<_, Fault> {
             let began = Instant::now();
-            let mut counted = once_more(&self.admin, &job, stop)?;
+            let mut counted = run_again(&self.admin, &job, stop)?;
             Ok((began, counted.swap_remove(0)))
         };
         let count_after = |since: Instant, time: Duration| {
@@ -277,11 +277,11 @@ impl Damon {
             let later = count_after(soon.0, longer)?;
             Ok([first, soon, later])
         });
-        self.admin.give_back(1)?;
+        self.admin.release_kdamonds(1)?;
         let [first, soon, later] = counted?;
         if ![&first, &soon, &later]
             .iter()
-            .all(|one| sample.was_once(&one.1))
+            .all(|one| sample.covered_once(&one.1))
         {
             return Err(Fault::Late(
                 "DAMON went over a sample twice: the agent gets too little CPU time to stop it"
@@ -295,7 +295,7 @@ impl Damon {
     }
 
     /// The moves, with what is free now where they go.
-    fn with_room(&self, mut moves: Vec<Move>) -> Vec<Move> {
+    fn with_free_pages(&self, mut moves: Vec<Move>) -> Vec<Move> {
         let free = self.host.free_by_node();
         for node in moves.iter_mut().flat_map(|wanted| &mut wanted.to) {
             node.free = free.get(&node.id).copied().unwrap_or(node.free);
@@ -347,7 +347,7 @@ impl Engine for Damon {
         for way in [Way::Down, Way::Up] {
             let moves = match way {
                 Way::Down => moves.to_vec(),
-                Way::Up => self.with_room(change_places(moves, &outcomes)),
+                Way::Up => self.with_free_pages(limit_exchanges(moves, &outcomes)),
             };
             if let Err(fault) = self.carry_out(way, &moves, &mut outcomes, stop) {
                 let why = self.judge_fault(fault, moves.iter().map(|wanted| &wanted.directory));

@@ -156,7 +156,7 @@ impl Engine for Pair {
             Way::Up => MoveOutcome::default(),
         };
         let mut outcomes: Vec<MoveOutcome> = moves.iter().map(outcome).collect();
-        let mut up = change_places(moves, &outcomes);
+        let mut up = limit_exchanges(moves, &outcomes);
         up.retain(|wanted| wanted.way == Way::Up);
         let mut came = self.up.carry_out_moves(&up, stop).into_iter();
         for (wanted, outcome) in moves.iter().zip(&mut outcomes) {
@@ -253,7 +253,7 @@ pub fn choose_engine(
 }
 
 /// The moves, but where pages change places no more going up than went down.
-pub fn change_places(moves: &[Move], outcomes: &[MoveOutcome]) -> Vec<Move> {
+pub fn limit_exchanges(moves: &[Move], outcomes: &[MoveOutcome]) -> Vec<Move> {
     let ids = |nodes: &[Node]| -> Vec<u32> { nodes.iter().map(|node| node.id).collect() };
     let places = |one: &Move, other: &Move| ids(&one.from) == ids(&other.to);
     let went_down = |up: &Move| -> u64 {
@@ -321,7 +321,7 @@ mod tests {
             moved,
             ..MoveOutcome::default()
         });
-        let pages = change_places(&moves, &outcomes).into_iter();
+        let pages = limit_exchanges(&moves, &outcomes).into_iter();
         let pages: Vec<u64> = pages.map(|wanted| wanted.pages).collect();
         assert_eq!(pages, [100, 100, 60, 100, 0, 100]);
     }

@@ -260,7 +260,7 @@ fn parse_limit(text: &str, without: u64) -> u64 {
 }
 
 /// Pages of a cgroup in each tier now; nothing if it is gone.
-pub fn held_of(directory: &Path) -> Option<[u64; TIERS_MAX]> {
+pub fn held_pages_of(directory: &Path) -> Option<[u64; TIERS_MAX]> {
     parse_held(&fs::read_to_string(directory.join(HELD)).ok()?)
 }
 

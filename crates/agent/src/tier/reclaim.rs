@@ -5,7 +5,7 @@
 //! policy that names it gets it.
 
 use crate::tier::engine::{Engine, Move, MoveOutcome};
-use crate::tier::groups::held_of;
+use crate::tier::groups::held_pages_of;
 use crate::tier::host::{PAGE, TierHost};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Result, Write};
@@ -45,7 +45,7 @@ impl ReclaimEngine {
     /// left in the tier.
     fn carry_out(&self, wanted: &Move) -> MoveOutcome {
         let mut outcome = MoveOutcome::default();
-        let held = || Some(held_of(&wanted.directory)?[wanted.tier]);
+        let held = || Some(held_pages_of(&wanted.directory)?[wanted.tier]);
         let before = held();
         let asked = (self.ask)(&wanted.directory, wanted.pages);
         // One that is gone has nothing there, and is not missed.

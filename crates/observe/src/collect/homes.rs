@@ -87,7 +87,7 @@ impl Homes {
         let before = |homes: &Homes| homes.known.get(&task).and_then(|(_, home)| home.clone());
         let home = home_of(&self.root, task)
             .or_else(|| before(self))
-            .or_else(|| self.of_maker(task));
+            .or_else(|| self.home_of_maker(task));
         self.known.insert(task, (now, home.clone()));
         home
     }
@@ -97,7 +97,7 @@ impl Homes {
         self.known.get(&task)?.1.clone()
     }
 
-    fn of_maker(&mut self, task: u32) -> Option<String> {
+    fn home_of_maker(&mut self, task: u32) -> Option<String> {
         let mut task = task;
         for _ in 0..GENERATIONS {
             match *self.origins.get(&task)? {

@@ -214,7 +214,7 @@ pub fn observe_target(
     for daemon in &fuse_daemons {
         names
             .entry(*daemon)
-            .or_insert_with(|| tasks::name(*daemon).unwrap_or_default());
+            .or_insert_with(|| tasks::task_name(*daemon).unwrap_or_default());
     }
     Ok(Observation {
         is_live: true,

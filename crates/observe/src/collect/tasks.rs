@@ -38,7 +38,7 @@ impl TaskKind {
         let line = fs::read_to_string(format!("/proc/{task}/cmdline"));
         if !line.is_ok_and(|line| line.is_empty()) {
             TaskKind::Program
-        } else if name(task).is_some_and(|name| name.starts_with("kworker/u")) {
+        } else if task_name(task).is_some_and(|name| name.starts_with("kworker/u")) {
             TaskKind::Worker
         } else {
             TaskKind::Kernel
@@ -200,7 +200,8 @@ impl Tasks {
             None => self.list_below(&self.cgroup.clone()),
         }
         let workers = self.in_root.iter().filter(|(task, kind)| {
-            **kind == TaskKind::Worker && name(**task).is_some_and(|name| name.contains("flush-"))
+            **kind == TaskKind::Worker
+                && task_name(**task).is_some_and(|name| name.contains("flush-"))
         });
         self.workers = workers.map(|(task, _)| *task).collect();
     }
@@ -232,7 +233,7 @@ impl Tasks {
             self.homes.insert(task, home.into());
         }
         if let Entry::Vacant(unknown) = self.names.entry(task) {
-            let name = name(task).unwrap_or_default();
+            let name = task_name(task).unwrap_or_default();
             self.new.insert(task, (name.clone(), home.into()));
             unknown.insert(name);
             let begin = start_time(task).map(|ns| (ns, Progress::from([(task, 0)])));
@@ -248,7 +249,7 @@ fn list_threads(directory: &Path) -> Vec<u32> {
 }
 
 /// The name of a task.
-pub fn name(task: u32) -> Option<String> {
+pub fn task_name(task: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{task}/comm")).ok()?;
     Some(name.trim().to_string())
 }

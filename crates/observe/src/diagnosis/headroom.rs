@@ -11,7 +11,7 @@
 //! seconds of that are 20.2 GB: a burst may be 8.6 GB longer.
 
 use super::drain::DrainBound;
-use super::remedy::{Remedy, loaded_first};
+use super::remedy::{Remedy, load_first};
 use crate::model::event::Limits;
 use crate::model::host::{HostSettings, PAGE};
 use crate::model::observation::Observation;
@@ -53,7 +53,7 @@ pub fn drain_seconds_remedy(seen: &Observation, bound: DrainBound) -> Result<Rem
         .sum_once(devices.map(|device| (&*device.bdi, device.written)));
     let rate = (written as f64 / seen.seconds.max(1.0)) as u64;
     let now = limits.freerun_pages() * PAGE;
-    let wanted = with_room(seen, limits, host, rate / PAGE);
+    let wanted = seconds_with_room(seen, limits, host, rate / PAGE);
     if wanted == 0 {
         return Err(format!(
             "{} are written in a second, and no seconds of that are both more than {}, above which writers are held as it is, \
@@ -82,11 +82,11 @@ pub fn drain_seconds_remedy(seen: &Observation, bound: DrainBound) -> Result<Rem
             format_size(rate)
         ),
     };
-    Ok(loaded_first(seen, remedy))
+    Ok(load_first(seen, remedy))
 }
 
 /// Seconds of so many pages each that there is memory for, 0 if for too few; in pages of 4 KiB.
-fn with_room(seen: &Observation, limits: &Limits, host: &HostSettings, rate: u64) -> u64 {
+fn seconds_with_room(seen: &Observation, limits: &Limits, host: &HostSettings, rate: u64) -> u64 {
     let flushers = &seen.flushers;
     let busy = flushers.looks.saturating_sub(flushers.idle).max(1);
     let waited = flushers.in_journal.saturating_add(flushers.in_reclaim);

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub fn find_holders(seen: &Observation) -> Vec<Holder> {
     let is_known = |cgroup: &Cgroup| cgroup.dirty + cgroup.writeback > 0;
     if seen.cgroups.iter().any(is_known) {
-        by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback)
+        holders_by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback)
     } else {
         most_first(held_by_events(seen))
     }
@@ -57,7 +57,7 @@ impl Blame {
 }
 
 /// Finds it, for tasks that wait for the host's limit.
-pub fn of_host(seen: &Observation, group: &Group, holders: &[Holder]) -> Blame {
+pub fn blame_for_host(seen: &Observation, group: &Group, holders: &[Holder]) -> Blame {
     let last = group
         .pauses()
         .last()
@@ -68,7 +68,7 @@ pub fn of_host(seen: &Observation, group: &Group, holders: &[Holder]) -> Blame {
     let has_majority = holds.filter(|holder| is_majority(holder.bytes));
     // Pages of one cgroup's file that another dirties. What the root holds is another matter: a FUSE
     // daemon's there, for one, which its clients do not dirty.
-    let dirties = owed::most_of_host(seen)
+    let dirties = owed::largest_host_culprit(seen)
         .filter(|path| seen.is_live && has_majority.is_none_or(|holder| holder.cgroup != *path));
     let is_of_fuse = |bdi: &str| {
         let device = seen.devices.iter().find(|device| device.bdi == bdi);
@@ -84,7 +84,7 @@ pub fn of_host(seen: &Observation, group: &Group, holders: &[Holder]) -> Blame {
         })
     };
     let own = |path: &str| {
-        let held = by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback);
+        let held = holders_by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback);
         held.iter()
             .find(|holder| holder.cgroup == path)
             .map_or(0, |holder| holder.bytes)
@@ -114,7 +114,7 @@ fn most_first(held: BTreeMap<String, u64>) -> Vec<Holder> {
 }
 
 /// The cgroups with most of what files count with all descendants'; here each counts for itself.
-pub fn by_cgroup(seen: &Observation, bytes: impl Fn(&Cgroup) -> u64) -> Vec<Holder> {
+pub fn holders_by_cgroup(seen: &Observation, bytes: impl Fn(&Cgroup) -> u64) -> Vec<Holder> {
     let mut held: BTreeMap<&str, u64> = BTreeMap::new();
     for cgroup in &seen.cgroups {
         let held = held.entry(cgroup.path.as_str()).or_default();

@@ -215,7 +215,7 @@ fn cgroup_rows(seen: &Observation) -> Vec<CgroupRow> {
                 .or(cgroup.dirty_min)
                 .filter(|floor| *floor > 0),
             ceiling_bytes: stat.and_then(|stat| stat.ceiling),
-            limit_bytes: limit::by_files(seen, |path| by_path.get(path).copied(), cgroup),
+            limit_bytes: limit::limit_by_files(seen, |path| by_path.get(path).copied(), cgroup),
             in_bytes_per_second: out
                 .zip(cgroup.grown)
                 .map(|(out, grown)| (out + per_second(grown as f64)).max(0.0)),

@@ -110,7 +110,7 @@ fn is_resting(seen: &Observation, device: &str) -> bool {
 
 /// Finds a limit of another cgroup that what it writes to this device comes up to while the disk
 /// has time left: the journal waits for its pages.
-pub fn of_others(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<HeldBack> {
+pub fn find_others_limit(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<HeldBack> {
     let devices = seen.device_stack().device_and_below(bdi?);
     let is_above = |other: &str| path_up(path).any(|path| path == other);
     let others = seen.cgroups.iter().filter(|cgroup| !is_above(&cgroup.path));

@@ -87,5 +87,5 @@ pub(super) fn ceiling_remedy(seen: &Observation, cgroup: &Cgroup) -> Option<Reme
         &file,
         effect,
     );
-    Some(remedy::loaded_first(seen, set))
+    Some(remedy::load_first(seen, set))
 }

@@ -84,7 +84,7 @@ pub fn find_levels(seen: &Observation, group: &Group) -> Vec<Level> {
             Domain::Cgroup if path.is_empty() => continue,
             _ => match described {
                 Some(pause) => (Some(pause.freerun_pages() * PAGE), Some(pause.dirty * PAGE)),
-                None => of_files(seen, &path),
+                None => levels_by_files(seen, &path),
             },
         };
         // Nothing at all is known of it.
@@ -102,12 +102,12 @@ pub fn find_levels(seen: &Observation, group: &Group) -> Vec<Level> {
 }
 
 /// A cgroup that decided nothing, by its files.
-fn of_files(seen: &Observation, path: &str) -> (Option<u64>, Option<u64>) {
+fn levels_by_files(seen: &Observation, path: &str) -> (Option<u64>, Option<u64>) {
     let Some(cgroup) = seen.cgroup_at(path) else {
         return (None, None);
     };
     let host = seen.limits.last().map(|(_, limits)| *limits);
-    let limit = limit::by_files(seen, |path| seen.cgroup_at(path), cgroup);
+    let limit = limit::limit_by_files(seen, |path| seen.cgroup_at(path), cgroup);
     let freerun = host.zip(limit).map(|(host, limit)| {
         let pages = limit / PAGE;
         let background = policy::arith::share_of(pages, host.background, host.thresh.max(1));

@@ -89,18 +89,18 @@ pub fn is_about_the_hosts(seen: &Observation, throttled: &Throttled) -> bool {
 /// Derives the limit of the domain that decided.
 pub fn derive_limit(seen: &Observation, group: &Group, domain: Domain) -> Derived {
     match domain {
-        Domain::Host => of_host(seen),
-        Domain::Cgroup => of_cgroup(seen, group),
+        Domain::Host => derive_host_limit(seen),
+        Domain::Cgroup => derive_cgroup_limit(seen, group),
         Domain::Ancestor | Domain::Ceiling => {
-            of_ceiling(seen, group, domain).unwrap_or_else(|| of_cgroup(seen, group))
+            derive_ceiling(seen, group, domain).unwrap_or_else(|| derive_cgroup_limit(seen, group))
         }
-        Domain::Device => of_device(seen, group),
+        Domain::Device => derive_device_limit(seen, group),
         Domain::Unknown => Derived::default(),
     }
 }
 
 /// The kernel's own limit for a cgroup, computed from the files; the host's for the root.
-pub fn by_files<'a>(
+pub fn limit_by_files<'a>(
     seen: &Observation,
     cgroup_at: impl Fn(&str) -> Option<&'a Cgroup>,
     cgroup: &Cgroup,
@@ -133,7 +133,7 @@ pub fn by_files<'a>(
     Some((could as f64 * part) as u64)
 }
 
-fn of_host(seen: &Observation) -> Derived {
+fn derive_host_limit(seen: &Observation) -> Derived {
     let Some((_, limits)) = seen.limits.last() else {
         return Derived::default();
     };
@@ -177,7 +177,7 @@ pub fn median_held(seen: &Observation) -> Option<u64> {
     held.get(held.len() / 2).map(|pages| pages * PAGE)
 }
 
-fn of_cgroup(seen: &Observation, group: &Group) -> Derived {
+fn derive_cgroup_limit(seen: &Observation, group: &Group) -> Derived {
     // The last pause: files were read right after it.
     let path = group.domain_path(seen);
     let event = group
@@ -253,7 +253,7 @@ fn of_cgroup(seen: &Observation, group: &Group) -> Derived {
 }
 
 /// A ceiling set through weir, the cgroup's own or the first above that has one.
-fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Derived> {
+fn derive_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Derived> {
     let path = group.domain_path(seen);
     let skip = usize::from(domain == Domain::Ancestor);
     let cgroup = path_up(&path)
@@ -329,7 +329,7 @@ fn device_share(host: u64, device: &Device) -> u64 {
     (u128::from(host) * u128::from(device.max_share()) / 1_000_000) as u64
 }
 
-fn of_device(seen: &Observation, group: &Group) -> Derived {
+fn derive_device_limit(seen: &Observation, group: &Group) -> Derived {
     let bdi = group.main_device().unwrap_or_default();
     let Some(device) = seen.devices.iter().find(|device| device.bdi == bdi) else {
         return Derived::default();

@@ -258,7 +258,7 @@ impl Flows {
 pub fn divide_losses(seen: &Observation, flows: &Flows) -> Vec<Owed> {
     let mut lost: BTreeMap<(String, String, Limit, String), f64> = BTreeMap::new();
     let parts = Parts { seen, flows };
-    let host = parts.of_host();
+    let host = parts.host_culprits();
     for group in group::find_groups(seen, &Target::Host) {
         let mut add = |culprits: &BytesByCgroup, limit: Limit, device: &str, seconds: f64| {
             let victim = parts.victim_name(&group);
@@ -269,7 +269,7 @@ pub fn divide_losses(seen: &Observation, flows: &Flows) -> Vec<Owed> {
             }
         };
         for ((domain, device), seconds) in throttled_seconds(seen, &group) {
-            let (culprits, limit) = parts.of_pauses(&group, domain, &device, &host);
+            let (culprits, limit) = parts.pause_culprits(&group, domain, &device, &host);
             add(&culprits, limit, &device, seconds);
         }
         let (mut synced, mut reclaimed) = (0.0, [0.0, 0.0]);
@@ -283,12 +283,12 @@ pub fn divide_losses(seen: &Observation, flows: &Flows) -> Vec<Owed> {
         }
         if synced > 0.0 {
             let device = parts.device_of(&group.path);
-            let culprits = parts.of_syncs(&group.path, &device);
+            let culprits = parts.sync_culprits(&group.path, &device);
             add(&culprits, Limit::Fsync, &device, synced);
         }
         if reclaimed[0] > 0.0 {
             add(
-                &parts.of_memory(&group.path, ""),
+                &parts.memory_culprits(&group.path, ""),
                 Limit::Memory,
                 "",
                 reclaimed[0],
@@ -298,7 +298,7 @@ pub fn divide_losses(seen: &Observation, flows: &Flows) -> Vec<Owed> {
             let binding = limit::tightest_binding(seen, &group.path);
             let below = binding.map_or_else(|| group.path.clone(), |binding| binding.path);
             add(
-                &parts.of_memory(&group.path, &below),
+                &parts.memory_culprits(&group.path, &below),
                 Limit::MemoryLimit,
                 "",
                 reclaimed[1],
@@ -318,23 +318,23 @@ pub fn divide_losses(seen: &Observation, flows: &Flows) -> Vec<Owed> {
 
 /// The cgroup that owes most of what the host's limit takes, by what was seen alone; nothing where
 /// what cgroups hold is not known.
-pub(super) fn most_of_host(seen: &Observation) -> Option<String> {
+pub(super) fn largest_host_culprit(seen: &Observation) -> Option<String> {
     let flows = Flows::from_observation(seen);
     let parts = Parts {
         seen,
         flows: &flows,
     };
-    largest_culprit(&parts.of_host(), None)
+    largest_culprit(&parts.host_culprits(), None)
 }
 
 /// The cgroup other than the victim that owes most of its fsyncs, by what was seen alone.
-pub(super) fn most_of_syncs(seen: &Observation, victim: &str) -> Option<String> {
+pub(super) fn largest_sync_culprit(seen: &Observation, victim: &str) -> Option<String> {
     let flows = Flows::from_observation(seen);
     let parts = Parts {
         seen,
         flows: &flows,
     };
-    let culprits = parts.of_syncs(victim, &parts.device_of(victim));
+    let culprits = parts.sync_culprits(victim, &parts.device_of(victim));
     largest_culprit(&culprits, Some(victim))
 }
 
@@ -379,7 +379,7 @@ fn dirtied_bytes(seen: &Observation, device: Option<&str>) -> BytesByCgroup {
         if device.is_none_or(|device| device == pause.bdi) {
             let pages = pause.dirtied.saturating_sub(again);
             *dirtied
-                .entry(memory_of(seen, &group::home_of(seen, stall)))
+                .entry(memory_cgroup(seen, &group::home_of(seen, stall)))
                 .or_default() += (pages * PAGE) as f64;
         }
     }
@@ -388,7 +388,7 @@ fn dirtied_bytes(seen: &Observation, device: Option<&str>) -> BytesByCgroup {
 
 /// The cgroup whose counters a cgroup's pages are in: its own, or those of the first above it that
 /// has any.
-fn memory_of(seen: &Observation, path: &str) -> String {
+fn memory_cgroup(seen: &Observation, path: &str) -> String {
     let has = |path: &&str| seen.cgroup_at(path).is_some_and(|cgroup| cgroup.has_memory);
     path_up(path).find(has).unwrap_or(path).to_string()
 }
@@ -435,7 +435,7 @@ impl Parts<'_> {
         let mut held = own_bytes(self.seen, |cgroup| {
             Some((cgroup.dirty + cgroup.writeback) as f64)
         });
-        let empty = self.of_descendants_alone();
+        let empty = self.without_own_pages();
         held.retain(|path, bytes| *bytes > 0.0 && !empty.contains(path.as_str()));
         self.flows.settle_foreign(self.seen, &mut held);
         held
@@ -445,7 +445,7 @@ impl Parts<'_> {
     /// both tasks and cgroups with a memory controller. What is left over when they are subtracted is
     /// of cgroups that are gone, or else no bytes at all: `memory.stat` leaves out up to 64 changes for
     /// each CPU (`MEMCG_CHARGE_BATCH`), of a cgroup below more of the same than of the one above.
-    fn of_descendants_alone(&self) -> BTreeSet<&str> {
+    fn without_own_pages(&self) -> BTreeSet<&str> {
         let with_memory = self.seen.cgroups.iter().filter(|below| below.has_memory);
         let mut above: BTreeSet<&str> = with_memory
             .flat_map(|below| path_up(&below.path).skip(1))
@@ -458,7 +458,7 @@ impl Parts<'_> {
         above
     }
 
-    fn of_host(&self) -> BytesByCgroup {
+    fn host_culprits(&self) -> BytesByCgroup {
         let background = self
             .seen
             .limits
@@ -473,7 +473,7 @@ impl Parts<'_> {
     }
 
     /// Culprits of pauses that a domain decided, and the limit that they are for.
-    fn of_pauses(
+    fn pause_culprits(
         &self,
         group: &Group,
         domain: Domain,
@@ -493,7 +493,7 @@ impl Parts<'_> {
                 Some(binding) if binding.file.starts_with("memory.dirty") => {
                     self.holders_below(&binding.path)
                 }
-                Some(binding) => self.of_usage(&binding.path, &own),
+                Some(binding) => self.usage_culprits(&binding.path, &own),
                 None => BytesByCgroup::from([(own, 1.0)]),
             },
             Domain::Device => {
@@ -521,7 +521,7 @@ impl Parts<'_> {
 
     /// Users of memory at and below a cgroup. The page cache of the one that is held takes no room
     /// from it: what could be dirty includes that.
-    fn of_usage(&self, path: &str, held: &str) -> BytesByCgroup {
+    fn usage_culprits(&self, path: &str, held: &str) -> BytesByCgroup {
         let usage = own_bytes(self.seen, |cgroup| Some(cgroup.current as f64));
         let cache = own_bytes(self.seen, |cgroup| Some(cgroup.file as f64));
         let takes = |(of, bytes): (String, f64)| {
@@ -570,7 +570,7 @@ impl Parts<'_> {
     }
 
     /// Culprits of a wait for fsync: those whose data the device wrote meanwhile.
-    fn of_syncs(&self, victim: &str, device: &str) -> BytesByCgroup {
+    fn sync_culprits(&self, victim: &str, device: &str) -> BytesByCgroup {
         let of = |cgroup: &Cgroup| (cgroup.path.clone(), device.to_string());
         let mut written = own_bytes(self.seen, |cgroup| {
             self.flows.written.get(&of(cgroup)).copied()
@@ -588,7 +588,7 @@ impl Parts<'_> {
     }
 
     /// Cgroups for which memory was reclaimed, at and below a cgroup.
-    fn of_memory(&self, victim: &str, below: &str) -> BytesByCgroup {
+    fn memory_culprits(&self, victim: &str, below: &str) -> BytesByCgroup {
         let taken = own_bytes(self.seen, |cgroup| {
             cgroup.allocated.map(|bytes| bytes as f64)
         });
@@ -601,7 +601,7 @@ impl Parts<'_> {
             taken.remove("");
         }
         if taken.is_empty() {
-            return self.of_usage(below, victim);
+            return self.usage_culprits(below, victim);
         }
         self.beyond_share(taken, f64::INFINITY)
     }

@@ -11,8 +11,8 @@
 
 use super::command::cgroup_file;
 use super::drain;
-use super::holders::by_cgroup;
-use super::remedy::{Remedy, can_have_weir, echo_command, loaded_first, stock_first};
+use super::holders::holders_by_cgroup;
+use super::remedy::{Remedy, can_have_weir, echo_command, load_first, put_stock_first};
 use crate::model::host::{Device, QueueBound};
 use crate::model::observation::Observation;
 use crate::model::text::format_size;
@@ -34,7 +34,7 @@ pub fn find_flood(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<S
     if drain::busy_part(seen, bdi) < BUSY {
         return None;
     }
-    let written = by_cgroup(seen, |cgroup| {
+    let written = holders_by_cgroup(seen, |cgroup| {
         cgroup.io.get(&device.bdi).map_or(0, |io| io.written)
     });
     let most = written.first()?;
@@ -67,7 +67,7 @@ pub fn flood_remedies(seen: &Observation, flood: Option<&str>, bdi: Option<&str>
              about {}; less is sooner, until the disk writes less",
             format_wait(bytes, rate)
         );
-        loaded_first(seen, echo_command(window, &value, &file, effect))
+        load_first(seen, echo_command(window, &value, &file, effect))
     });
     let disks = seen
         .device_stack()
@@ -76,7 +76,7 @@ pub fn flood_remedies(seen: &Observation, flood: Option<&str>, bdi: Option<&str>
     let disks = disks.filter_map(|bdi| self::find_device(seen, &bdi));
     let queues =
         disks.filter_map(|disk| queue_remedy(disk.disk.as_deref()?, &disk.queue?, bytes, rate));
-    stock_first(seen, window.into_iter().chain(queues).collect())
+    put_stock_first(seen, window.into_iter().chain(queues).collect())
 }
 
 fn find_device<'a>(seen: &'a Observation, bdi: &str) -> Option<&'a Device> {

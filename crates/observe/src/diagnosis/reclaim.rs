@@ -103,7 +103,7 @@ impl Split {
     pub fn of_group(seen: &Observation, group: &Group) -> Split {
         let mut split = Split {
             pages: seen.vmscan,
-            taken: holders::by_cgroup(seen, |cgroup| cgroup.allocated.unwrap_or(0)),
+            taken: holders::holders_by_cgroup(seen, |cgroup| cgroup.allocated.unwrap_or(0)),
             ..Split::default()
         };
         let mut add = |part: ReclaimPart, seconds: f64| {
@@ -193,7 +193,7 @@ impl Split {
     }
 
     /// The host's reclaim in a sentence.
-    fn of_host(&self) -> Option<String> {
+    fn host_sentence(&self) -> Option<String> {
         let pages = self.pages?;
         let mut said = format!(
             "tasks that allocate scanned {} pages and freed {}, kswapd scanned {} and freed {}",
@@ -222,7 +222,7 @@ pub fn judge_reclaim(seen: &Observation, group: &Group, verdict: &mut Verdict) {
             verdict.because = "its tasks reclaim memory for a limit of their cgroup or of one above, memory.max or memory.high; which cgroup is not shown".into();
             verdict.next = "each allocation goes on reclaiming until memory is free".into();
         }
-        None => for_host(seen, group, &split, verdict),
+        None => judge_for_host(seen, group, &split, verdict),
     }
     verdict.reclaim = Some(split);
 }
@@ -246,7 +246,7 @@ fn for_limit(seen: &Observation, binding: &Binding, verdict: &mut Verdict) {
         .filter(is_full_of_dirty)
         .and_then(|cgroup| killed::ceiling_remedy(seen, cgroup));
     let all = ceiling.into_iter().chain(raised);
-    verdict.remedies = remedy::stock_first(seen, all.collect());
+    verdict.remedies = remedy::put_stock_first(seen, all.collect());
 }
 
 /// Remedy for memory that cannot be reclaimed: any `memory.high` is too little, however large, once
@@ -268,11 +268,11 @@ fn unreclaimable_remedy(seen: &Observation, binding: &Binding) -> Option<Remedy>
     Some(remedy::echo_command(binding.file, "max", &file, effect))
 }
 
-fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verdict) {
-    verdict.limit.extend(split.of_host());
+fn judge_for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verdict) {
+    verdict.limit.extend(split.host_sentence());
     verdict.next = "each allocation goes on reclaiming until memory is free".into();
     if split.frees_nothing() && !is_dirty(split) {
-        return in_vain(seen, verdict);
+        return judge_in_vain(seen, verdict);
     }
     let most = split.taken.first().filter(|most| most.bytes > 0);
     let culprit = most.filter(|most| most.cgroup != verdict.cgroup && most.cgroup != "/");
@@ -336,11 +336,11 @@ fn meets_dirty(seen: &Observation, verdict: &mut Verdict) -> bool {
 
 /// Fills in a verdict where nothing can be reclaimed: then it matters who has memory, not who takes
 /// the little that is freed.
-fn in_vain(seen: &Observation, verdict: &mut Verdict) {
+fn judge_in_vain(seen: &Observation, verdict: &mut Verdict) {
     verdict.because =
         "its tasks reclaim memory for the host, and next to nothing can be reclaimed".into();
     verdict.next += "; only more memory or swap changes that, or smaller working sets";
-    if let Some(most) = holders::by_cgroup(seen, |cgroup| cgroup.current).first() {
+    if let Some(most) = holders::holders_by_cgroup(seen, |cgroup| cgroup.current).first() {
         verdict.because += &format!(": {} has {}", most.cgroup, format_size(most.bytes));
         verdict.culprit = Some(most.cgroup.clone());
     }
@@ -386,7 +386,7 @@ fn high_remedy(seen: &Observation, culprit: &str) -> Option<Remedy> {
 }
 
 fn own_memory(seen: &Observation, cgroup: &Cgroup) -> u64 {
-    let held = holders::by_cgroup(seen, |cgroup| cgroup.current);
+    let held = holders::holders_by_cgroup(seen, |cgroup| cgroup.current);
     let held = held
         .iter()
         .find(|held| held.cgroup == display_path(&cgroup.path));

@@ -66,7 +66,7 @@ pub fn throttle_remedies(
     match domain {
         // A floor does not help the cgroup that fills the limit: it would fill that too.
         Domain::Host if top == Some(display_path(&group.path).as_str()) => {
-            remedies.extend(raise_limit(seen, 2.0));
+            remedies.extend(raise_host_limit(seen, 2.0));
         }
         Domain::Host => {
             remedies.extend(floor_remedy(seen, group));
@@ -74,13 +74,13 @@ pub fn throttle_remedies(
             let most = blame.most.as_deref().filter(|most| *most != own);
             let most = top.or(most.filter(|_| seen.is_live));
             remedies.extend(most.into_iter().flat_map(|most| bound_remedies(seen, most)));
-            remedies.extend(raise_limit(seen, 2.0));
+            remedies.extend(raise_host_limit(seen, 2.0));
         }
         Domain::Cgroup => {
             remedies.extend(floor_remedy(seen, group));
             let wanted = wanted_bytes(seen, group);
             remedies.extend(derived.limit.and_then(|limit| {
-                raise_limit(seen, (wanted as f64 / limit.max(1) as f64).max(2.0))
+                raise_host_limit(seen, (wanted as f64 / limit.max(1) as f64).max(2.0))
             }));
             remedies.extend(
                 derived
@@ -110,11 +110,11 @@ pub fn throttle_remedies(
         Domain::Device => remedies.extend(device_remedies(seen, group)),
         Domain::Unknown => {}
     }
-    stock_first(seen, remedies)
+    put_stock_first(seen, remedies)
 }
 
 /// On a host without the module, what it has already comes first.
-pub(super) fn stock_first(seen: &Observation, remedies: Vec<Remedy>) -> Vec<Remedy> {
+pub(super) fn put_stock_first(seen: &Observation, remedies: Vec<Remedy>) -> Vec<Remedy> {
     if !seen.is_live || seen.weir.is_some() || seen.weir_is_installed {
         return remedies;
     }
@@ -143,7 +143,7 @@ const LOAD: &str = "weir load && ";
 
 /// The same remedy, after loading the module where that is to be done. A file does not say; its reader
 /// knows.
-pub(super) fn loaded_first(seen: &Observation, mut remedy: Remedy) -> Remedy {
+pub(super) fn load_first(seen: &Observation, mut remedy: Remedy) -> Remedy {
     if seen.is_live && seen.weir.is_none() {
         remedy.command = format!("{LOAD}{}", remedy.command);
         if !seen.weir_is_installed {
@@ -213,7 +213,7 @@ pub(super) fn floor_remedy(seen: &Observation, group: &Group) -> Option<Remedy> 
             format_size(bytes)
         ),
     );
-    Some(loaded_first(seen, remedy))
+    Some(load_first(seen, remedy))
 }
 
 /// `memory.high` of a cgroup, in bytes, with which it is held before the host is; nothing for the
@@ -246,11 +246,11 @@ pub(super) fn bound_remedies(seen: &Observation, top: &str) -> Vec<Remedy> {
         format_size(bytes)
     );
     let high = stock_bound(seen, top).filter(|_| seen.weir.is_none());
-    let high = high.and_then(|bytes| high_of(seen, top, bytes));
+    let high = high.and_then(|bytes| high_remedy(seen, top, bytes));
     let both = ceiling_remedy(seen, top, bytes, effect)
         .into_iter()
         .chain(high);
-    stock_first(seen, both.collect())
+    put_stock_first(seen, both.collect())
 }
 
 /// A ceiling of dirty pages, unless there is a lower one; not for the root.
@@ -277,11 +277,11 @@ pub(super) fn ceiling_remedy(
         &file,
         effect,
     );
-    Some(loaded_first(seen, remedy))
+    Some(load_first(seen, remedy))
 }
 
 /// `memory.high` of so many bytes.
-pub(super) fn high_of(seen: &Observation, top: &str, bytes: u64) -> Option<Remedy> {
+pub(super) fn high_remedy(seen: &Observation, top: &str, bytes: u64) -> Option<Remedy> {
     let part = part_dirty(seen)?;
     let file = cgroup_file(top, "memory.high");
     Some(echo_command(
@@ -319,7 +319,7 @@ pub(super) fn leave_room(remedies: &mut Vec<Remedy>) {
 }
 
 /// The host's setting, for all cgroups.
-fn raise_limit(seen: &Observation, factor: f64) -> Option<Remedy> {
+fn raise_host_limit(seen: &Observation, factor: f64) -> Option<Remedy> {
     let (_, limits) = seen.limits.last()?;
     // More than 40 % of memory dirty makes reclaim wait for the disk. A file does not tell how much
     // there is.
@@ -367,7 +367,7 @@ fn device_remedies(seen: &Observation, group: &Group) -> Vec<Remedy> {
         return Vec::new();
     };
     let Some(device) = seen.devices.iter().find(|device| device.bdi == bdi) else {
-        return device_of_file(&bdi);
+        return device_remedies_of_file(&bdi);
     };
     let mut remedies = Vec::new();
     // FUSE asks for strictness itself, and older kernels have no file for it.
@@ -409,7 +409,7 @@ fn device_remedies(seen: &Observation, group: &Group) -> Vec<Remedy> {
 
 /// Remedies for a device that only its number is known of: one without a disk is FUSE's, or a
 /// network's, and asks for strictness itself.
-fn device_of_file(bdi: &str) -> Vec<Remedy> {
+fn device_remedies_of_file(bdi: &str) -> Vec<Remedy> {
     let has_disk = !bdi.starts_with("0:");
     let strict = has_disk.then(|| {
         echo_command(
@@ -429,7 +429,7 @@ fn device_of_file(bdi: &str) -> Vec<Remedy> {
 }
 
 /// Remedies for what may not be written or read faster.
-pub fn io_max(held: &HeldBack) -> Vec<Remedy> {
+pub fn lift_io_max(held: &HeldBack) -> Vec<Remedy> {
     let key = held.line.trim_start_matches("io.max ");
     let key = key.split('=').next().unwrap_or(key);
     let value = format!("{} {key}=max", held.device);

@@ -50,7 +50,7 @@ fn none_suffices(because: String) -> Option<StockVerdict> {
 }
 
 /// Against a limit on writing: it is the kernel's own.
-pub fn io_max() -> StockVerdict {
+pub fn io_max_suffices() -> StockVerdict {
     StockVerdict {
         suffices: true,
         knob: Some("io.max"),
@@ -67,14 +67,14 @@ pub fn judge_stock(
     holders: &[Holder],
 ) -> Option<StockVerdict> {
     match domain {
-        Domain::Host => against_holder(seen, group, derived, holders),
+        Domain::Host => judge_against_holder(seen, group, derived, holders),
         Domain::Cgroup | Domain::Ancestor => {
             let binding = derived.binding.as_ref();
             let is_weirs = binding.is_some_and(|binding| binding.file.starts_with("memory.dirty"));
             if is_weirs {
                 return None;
             }
-            for_small_cgroup(seen, group, derived)
+            judge_small_cgroup(seen, group, derived)
         }
         Domain::Device => suffices_by(
             "/sys/class/bdi",
@@ -84,7 +84,7 @@ pub fn judge_stock(
     }
 }
 
-fn against_holder(
+fn judge_against_holder(
     seen: &Observation,
     group: &Group,
     derived: &Derived,
@@ -130,7 +130,11 @@ fn against_holder(
     )
 }
 
-fn for_small_cgroup(seen: &Observation, group: &Group, derived: &Derived) -> Option<StockVerdict> {
+fn judge_small_cgroup(
+    seen: &Observation,
+    group: &Group,
+    derived: &Derived,
+) -> Option<StockVerdict> {
     let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
     let (limit, wanted) = (derived.limit?, remedy::wanted_bytes(seen, group));
     let dirtyable = (host.dirtyable * PAGE).max(1);

@@ -9,7 +9,7 @@
 //! 110 MiB: syncfs takes 39 to 61 s; with `vm.dirty_bytes` of 9 MiB 2 to 3 s (0053).
 
 use super::group::Group;
-use super::holders::by_cgroup;
+use super::holders::holders_by_cgroup;
 use super::io_max::{self, HeldBack};
 use super::remedy::{self, Remedy};
 use super::verdict::{Cause, Verdict};
@@ -27,7 +27,7 @@ const MIB: u64 = 1 << 20;
 pub fn judge_sync(seen: &Observation, group: &Group, verdict: &mut Verdict) {
     verdict.cause = Cause::FsyncOrJournal;
     let device = verdict.device.clone();
-    if let Some(held) = io_max::of_others(seen, &group.path, device.as_deref()) {
+    if let Some(held) = io_max::find_others_limit(seen, &group.path, device.as_deref()) {
         verdict.cause = Cause::IoMax;
         verdict.culprit = Some(display_path(&held.path));
         verdict.because = format!(
@@ -38,14 +38,14 @@ pub fn judge_sync(seen: &Observation, group: &Group, verdict: &mut Verdict) {
         );
         verdict.limit = vec![held.to_sentence()];
         verdict.next = "io.max holds requests back until all of each is allowed, and lets them go to the disk at once; a limit on what is dirtied holds back none".into();
-        verdict.remedies = instead_of(seen, &held, device.as_deref());
+        verdict.remedies = remedies_instead_of(seen, &held, device.as_deref());
         return;
     }
     let flushes = group.looked_seconds(Wait::Flush);
     if flushes > group.looked_seconds(Wait::Sync) + group.looked_seconds(Wait::Journal) {
         return judge_flush(seen, group, verdict);
     }
-    verdict.culprit = owed::most_of_syncs(seen, &group.path);
+    verdict.culprit = owed::largest_sync_culprit(seen, &group.path);
     verdict.because = match &verdict.culprit {
         Some(culprit) => {
             format!("its tasks wait for fsync or the journal, behind what {culprit} writes")
@@ -62,14 +62,14 @@ pub fn judge_sync(seen: &Observation, group: &Group, verdict: &mut Verdict) {
 
 /// Waits for all that a filesystem has dirty.
 fn judge_flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
-    let held = by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback);
+    let held = holders_by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback);
     let all: u64 = held.iter().map(|holder| holder.bytes).sum();
     let own = display_path(&group.path);
     let most = held
         .into_iter()
         .next()
         .filter(|most| most.bytes * 2 > all && most.cgroup != own);
-    let writes = || owed::most_of_syncs(seen, &group.path).filter(|culprit| *culprit != own);
+    let writes = || owed::largest_sync_culprit(seen, &group.path).filter(|culprit| *culprit != own);
     verdict.culprit = most.map(|most| most.cgroup).or_else(writes);
     let what = "its tasks wait until a filesystem's dirty pages are written (umount, syncfs, mount, freeze)";
     verdict.because = match &verdict.culprit {
@@ -94,7 +94,7 @@ fn judge_flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
     let ceiling = remedy::ceiling_remedy(seen, culprit, bytes, effect);
     let high = remedy::part_dirty(seen).filter(|_| culprit != "/" && seen.weir.is_none());
     let high = high.map(|part| ((bytes as f64 / part) as u64).max(16 * MIB));
-    let high = high.and_then(|high| remedy::high_of(seen, culprit, high));
+    let high = high.and_then(|high| remedy::high_remedy(seen, culprit, high));
     let for_all = Remedy {
         knob: "vm.dirty_bytes".into(),
         value: bytes.to_string(),
@@ -103,15 +103,15 @@ fn judge_flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
     };
     // memory.high leaves more dirty, as the kernel's counts of a cgroup are two seconds old.
     let all = ceiling.into_iter().chain([for_all]).chain(high);
-    verdict.remedies = remedy::stock_first(seen, all.collect());
+    verdict.remedies = remedy::put_stock_first(seen, all.collect());
 }
 
 /// Remedies with a limit on what is dirtied in the place of the one on the disk; or with the disk's
 /// queue narrowed, so that others pass what the limit lets go at a time. Lifted alone it would make
 /// a flood of the cgroup, which its neighbours wait for all the time.
-fn instead_of(seen: &Observation, held: &HeldBack, bdi: Option<&str>) -> Vec<Remedy> {
+fn remedies_instead_of(seen: &Observation, held: &HeldBack, bdi: Option<&str>) -> Vec<Remedy> {
     let path = display_path(&held.path);
-    let lifted = remedy::io_max(held);
+    let lifted = remedy::lift_io_max(held);
     let bound = held.bytes.filter(|_| remedy::can_have_weir(seen)).map(|bytes| {
         let file = knobs::Knob::DirtyBandwidth.file_name();
         let value = format!("{}K", bytes.div_ceil(1024).max(64));
@@ -120,7 +120,7 @@ fn instead_of(seen: &Observation, held: &HeldBack, bdi: Option<&str>) -> Vec<Rem
             format_size(bytes)
         );
         let set = remedy::echo_command(file, &value, &super::command::cgroup_file(&held.path, file), effect);
-        let mut both = remedy::loaded_first(seen, set);
+        let mut both = remedy::load_first(seen, set);
         if let Some(lifted) = lifted.first() {
             both.command += &format!(" && {}", lifted.command);
         }
@@ -128,5 +128,5 @@ fn instead_of(seen: &Observation, held: &HeldBack, bdi: Option<&str>) -> Vec<Rem
     });
     let queues = queue::flood_remedies(seen, Some(&path), bdi).into_iter();
     let queues = queues.filter(|remedy| remedy.knob == "nr_requests");
-    remedy::stock_first(seen, bound.into_iter().chain(queues).collect())
+    remedy::put_stock_first(seen, bound.into_iter().chain(queues).collect())
 }

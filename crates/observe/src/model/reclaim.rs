@@ -30,7 +30,7 @@ const REASONS: [(Reason, &str); 4] = [
 
 impl Reason {
     /// Finds the reason of the event's field, which has one bit set.
-    pub fn of_bits(bits: i64) -> Reason {
+    pub fn from_bits(bits: i64) -> Reason {
         let found = REASONS.iter().enumerate();
         let mut found = found.filter(|(bit, _)| bits == 1 << bit);
         found
@@ -39,7 +39,7 @@ impl Reason {
     }
 
     /// Finds the reason of the event's text.
-    pub fn of_text(text: &str) -> Reason {
+    pub fn from_text(text: &str) -> Reason {
         let found = REASONS.iter().find(|(_, name)| *name == text);
         found.map_or(Reason::Other, |(reason, _)| *reason)
     }
@@ -166,7 +166,7 @@ mod tests {
             (16, "VMSCAN_THROTTLE_NEW", Reason::Other),
             (0, "", Reason::Other),
         ] {
-            let read = (Reason::of_bits(bits), Reason::of_text(text));
+            let read = (Reason::from_bits(bits), Reason::from_text(text));
             assert_eq!(read, (reason, reason), "{text}");
         }
     }

@@ -233,7 +233,7 @@ const CHANGES: &[i64] = &[
 const FAULT: i64 = -1;
 
 /// The wait of tasks that sleep in a function, or in what it calls, if its name says so.
-pub fn of_function(function: &str) -> Option<Wait> {
+pub fn wait_of_function(function: &str) -> Option<Wait> {
     let begins = |names: &[&str]| names.iter().any(|name| function.starts_with(name));
     let mut known = FUNCTIONS
         .iter()
@@ -243,16 +243,16 @@ pub fn of_function(function: &str) -> Option<Wait> {
 }
 
 /// Finds the wait by the functions of a stack, the innermost first; with the one that tells it.
-pub fn of_stack<'a>(frames: &[&'a str]) -> (Wait, Option<&'a str>) {
+pub fn wait_of_stack<'a>(frames: &[&'a str]) -> (Wait, Option<&'a str>) {
     let mut known = frames
         .iter()
-        .filter_map(|frame| Some((of_function(frame)?, Some(*frame))));
+        .filter_map(|frame| Some((wait_of_function(frame)?, Some(*frame))));
     known.next().unwrap_or((Wait::Other, None))
 }
 
 /// Finds the wait by the texts of `wchan` and `syscall`.
 pub fn classify_wait(wchan: &str, syscall: &str) -> Wait {
-    if let Some(kind) = of_function(wchan) {
+    if let Some(kind) = wait_of_function(wchan) {
         return kind;
     }
     // What sleeps in these themselves waits for the inode's lock: the lock's functions do not

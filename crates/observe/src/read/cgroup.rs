@@ -136,10 +136,10 @@ fn read_at(path: &str, directory: &Path, metadata: &Metadata, want: Want) -> Cgr
 /// Reads the files in a cgroup's directory; of one that is gone, nothing. Neither its path nor its
 /// inode.
 pub fn read_cgroup(directory: &Path, want: Want) -> Cgroup {
-    read_one(&|file| fs::read_to_string(directory.join(file)).ok(), want)
+    parse_files(&|file| fs::read_to_string(directory.join(file)).ok(), want)
 }
 
-fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
+fn parse_files(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
     let read = |name: &str| file(name).unwrap_or_default();
     let pressure = |name: &str| {
         if want.pressure {
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn files_are_understood() {
-        let cgroup = read_one(&laid_out, Want::ALL);
+        let cgroup = parse_files(&laid_out, Want::ALL);
         assert_eq!(
             (cgroup.dirty, cgroup.writeback, cgroup.file),
             (4096, 8192, 3)
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn totals_become_what_happened_meanwhile() {
-        let mut now = [read_one(&laid_out, Want::ALL)];
+        let mut now = [parse_files(&laid_out, Want::ALL)];
         let mut before = now.clone();
         before[0].io_pressure = 700;
         let page = PageSize::running().bytes();

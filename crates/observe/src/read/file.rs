@@ -91,10 +91,10 @@ impl Observation {
 /// # Errors
 /// It cannot be read, or has more than is held in memory.
 pub fn read_content(path: &Path) -> Result<Vec<u8>> {
-    up_to(LARGEST, path)
+    read_limited(LARGEST, path)
 }
 
-fn up_to(largest: u64, path: &Path) -> Result<Vec<u8>> {
+fn read_limited(largest: u64, path: &Path) -> Result<Vec<u8>> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
     let metadata = file
@@ -139,7 +139,7 @@ mod tests {
                 pipe.write_all(b"twelve bytes").expect("written");
             });
             for path in [&file, &pipe] {
-                let got = up_to(largest, path).map_err(|why| why.to_string());
+                let got = read_limited(largest, path).map_err(|why| why.to_string());
                 match largest {
                     12 => assert_eq!(got.as_deref(), Ok(&b"twelve bytes"[..])),
                     _ => assert!(got.expect_err("refused").contains("more than 11 B: cut it")),

@@ -96,7 +96,7 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     }
     let path = match &args.module {
         Some(path) => path.clone(),
-        None => system.installed_module().or_else(|| system.module_of_guest()).with_context(|| {
+        None => system.installed_module().or_else(|| system.guest_module()).with_context(|| {
             format!(
                 "there is no weir.ko for Linux {0} in /lib/modules/{0}/updates: install weir-dkms and this kernel's headers, or run `make install` in weir's source tree; `weir doctor` says whether this kernel can have one; --module names another",
                 system.release
@@ -104,7 +104,8 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
         })?,
     };
     let mut log = KernelLog::from_now();
-    let mut parameters = from_command_line(&system.read_text("proc/cmdline").unwrap_or_default());
+    let mut parameters =
+        parameters_of_command_line(&system.read_text("proc/cmdline").unwrap_or_default());
     if args.observe {
         parameters.push("observe=1".into());
     }
@@ -166,7 +167,7 @@ fn module_state(system: &System) -> String {
 }
 
 /// The module's parameters on the kernel command line.
-fn from_command_line(line: &str) -> Vec<String> {
+fn parameters_of_command_line(line: &str) -> Vec<String> {
     line.split_whitespace()
         .filter_map(|word| word.strip_prefix("weir."))
         .map(str::to_string)
@@ -319,7 +320,9 @@ mod tests {
     #[test]
     fn parameters_come_from_the_kernel_command_line() {
         assert_eq!(
-            from_command_line("ro quiet weir.off root=/dev/vda weir.observe=1 weird.x=1\n"),
+            parameters_of_command_line(
+                "ro quiet weir.off root=/dev/vda weir.observe=1 weird.x=1\n"
+            ),
             ["off", "observe=1"]
         );
     }

@@ -89,13 +89,13 @@ pub(crate) fn judge_kernel(file: &KernelFile) -> Vec<Check> {
     };
     let mut checks = vec![
         check_btf(file, &kernel),
-        built_in(
+        check_built_in(
             &kernel,
             "memory cgroups",
             requirements::MEMCG,
             "CONFIG_MEMCG",
         ),
-        built_in(
+        check_built_in(
             &kernel,
             "io cgroups",
             requirements::BLK_CGROUP,
@@ -111,17 +111,17 @@ pub(crate) fn judge_kernel(file: &KernelFile) -> Vec<Check> {
         check_layout(&needs)
     }));
     checks.extend([
-        built_in(&kernel, "kprobes", "register_kprobe", "CONFIG_KPROBES"),
-        built_in(&kernel, "ftrace", FTRACE, "CONFIG_DYNAMIC_FTRACE"),
-        ftrace_arguments(&kernel),
-        ftrace_sites(&kernel),
-        built_in(
+        check_built_in(&kernel, "kprobes", "register_kprobe", "CONFIG_KPROBES"),
+        check_built_in(&kernel, "ftrace", FTRACE, "CONFIG_DYNAMIC_FTRACE"),
+        check_ftrace_arguments(&kernel),
+        check_ftrace_sites(&kernel),
+        check_built_in(
             &kernel,
             "modules",
             "register_module_notifier",
             "CONFIG_MODULES",
         ),
-        file_names(&kernel),
+        check_file_names(&kernel),
     ]);
     checks
 }
@@ -202,7 +202,7 @@ fn describe_misfit(need: &Need) -> String {
 }
 
 /// Was it built with this option? A function says so that is there with it alone.
-fn built_in(kernel: &Kernel, name: &'static str, function: &str, option: &str) -> Check {
+fn check_built_in(kernel: &Kernel, name: &'static str, function: &str, option: &str) -> Check {
     match kernel.is_built_with(option, function) {
         Some(true) => ok(name, "built in"),
         Some(false) => fail(
@@ -219,7 +219,7 @@ fn built_in(kernel: &Kernel, name: &'static str, function: &str, option: &str) -
 }
 
 /// Does ftrace hand the arguments over?
-fn ftrace_arguments(kernel: &Kernel) -> Check {
+fn check_ftrace_arguments(kernel: &Kernel) -> Check {
     const NAME: &str = "ftrace args";
     if kernel.is_built_with("CONFIG_DYNAMIC_FTRACE", FTRACE) == Some(false) {
         let seen = "not handed over: this kernel has no ftrace";
@@ -237,7 +237,7 @@ fn ftrace_arguments(kernel: &Kernel) -> Check {
         of_x86_64 => of_x86_64,
     };
     match is_before {
-        Some(is_before) => requirements::ftrace_arguments(is_before),
+        Some(is_before) => requirements::check_ftrace_arguments(is_before),
         None => unknown(
             NAME,
             "not known from this file: whether ftrace hands arguments over",
@@ -246,7 +246,7 @@ fn ftrace_arguments(kernel: &Kernel) -> Check {
     }
 }
 
-fn ftrace_sites(kernel: &Kernel) -> Check {
+fn check_ftrace_sites(kernel: &Kernel) -> Check {
     const NAME: &str = "probe site";
     let is_traced = kernel.is_built_with("CONFIG_DYNAMIC_FTRACE", FTRACE);
     if is_traced == Some(false) {
@@ -274,7 +274,7 @@ fn ftrace_sites(kernel: &Kernel) -> Check {
     )
 }
 
-fn file_names(kernel: &Kernel) -> Check {
+fn check_file_names(kernel: &Kernel) -> Check {
     const NAME: &str = "file names";
     // mm/memcontrol.c calls what shows memory.max memory_max_show().
     let has_handlers = |file: &str| {

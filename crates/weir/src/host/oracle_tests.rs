@@ -47,7 +47,7 @@ fn a_kernel_without_ftrace_fails_in_all_that_takes_it() {
         btf: None,
         symbols: Some(BTreeSet::from(["balance_dirty_pages"])),
     };
-    for check in [ftrace_arguments(&kernel), ftrace_sites(&kernel)] {
+    for check in [check_ftrace_arguments(&kernel), check_ftrace_sites(&kernel)] {
         assert_eq!(check.verdict, CheckVerdict::Fail, "{}", check.name);
         assert!(check.seen.ends_with("this kernel has no ftrace"));
     }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::path::Path;
 
 pub(super) use cgroups::{BLK_CGROUP, MEMCG};
-pub(super) use hooks::{REGS, check_names, check_sites, ftrace_arguments};
+pub(super) use hooks::{REGS, check_ftrace_arguments, check_names, check_sites};
 
 /// Remedy for a kernel that lacks what weir was made for.
 pub(super) const REPORT: &str = "boot another kernel, docs/support.md has tested ones, and report this one with its configuration";
@@ -85,17 +85,17 @@ pub(super) fn examine_system(system: &System) -> Vec<Check> {
         check_root(system),
         cgroups::check_cgroup2(system),
         cgroups::check_controllers(system),
-        cgroups::own_files(system),
+        cgroups::check_own_files(system),
         check_btf(system),
         hooks::check_functions(system),
         hooks::check_kprobes(system),
         hooks::check_ftrace(system),
-        ftrace_arguments(system.machine == "aarch64" && has_symbol(system, REGS)),
-        hooks::ftrace_site(system),
-        modules_allowed(system),
+        check_ftrace_arguments(system.machine == "aarch64" && has_symbol(system, REGS)),
+        hooks::check_ftrace_site(system),
+        check_modules_allowed(system),
         check_signatures(system),
         check_installed(system),
-        switched_off(system),
+        check_switched_off(system),
     ];
     checks.extend(check_damon(system));
     checks
@@ -182,7 +182,7 @@ fn lockdown_mode(system: &System) -> String {
     mode.unwrap_or("none").to_owned()
 }
 
-fn modules_allowed(system: &System) -> Check {
+fn check_modules_allowed(system: &System) -> Check {
     const NAME: &str = "modules";
     match system
         .read_text("proc/sys/kernel/modules_disabled")
@@ -259,7 +259,7 @@ fn check_installed(system: &System) -> Check {
     ok(NAME, format!("{} is there", path.display()))
 }
 
-fn switched_off(system: &System) -> Check {
+fn check_switched_off(system: &System) -> Check {
     const NAME: &str = "weir.off";
     let line = system.read_text("proc/cmdline").unwrap_or_default();
     let off = line

@@ -83,7 +83,7 @@ impl System {
     }
 
     /// In a guest of the lab, the module that was built for its kernel.
-    pub fn module_of_guest(&self) -> Option<PathBuf> {
+    pub fn guest_module(&self) -> Option<PathBuf> {
         let module = self.full_path(GUEST_MODULE);
         let is_guest = self.path_exists(GUEST_CONFIG);
         Some(module).filter(|module| is_guest && module.is_file())
@@ -111,9 +111,9 @@ mod tests {
         let root = tempfile::tempdir().expect("made");
         let system = System::at_root(root.path(), "6.12");
         fs::write(root.path().join("weir.ko"), "").expect("written");
-        assert_eq!(system.module_of_guest(), None, "a host's is any file");
+        assert_eq!(system.guest_module(), None, "a host's is any file");
         fs::write(root.path().join("guest.json"), "{}").expect("written");
-        let module = system.module_of_guest();
+        let module = system.guest_module();
         assert_eq!(module, Some(root.path().join("weir.ko")));
     }
 

@@ -51,7 +51,7 @@ pub struct Opinion {
 
 impl Opinion {
     /// Sums up what the oracle found.
-    pub fn of_checks(checks: &[Check]) -> Opinion {
+    pub fn from_checks(checks: &[Check]) -> Opinion {
         let verdict = sum_up(checks);
         let of_it = checks
             .iter()

@@ -24,7 +24,7 @@ pub fn own_knobs(scenario: &Scenario, stock: bool) -> Vec<String> {
     let is_window = |knob: &String| knob.ends_with(File::WritebackBytes.file_name());
     if stock {
         knobs.retain(|knob| !is_window(knob));
-    } else if !waits_behind_writers(scenario).is_empty() {
+    } else if !waiting_jobs(scenario).is_empty() {
         // A ceiling takes its dirty pages from a writer, a window nothing.
         knobs.sort_by_key(|knob| !is_window(knob));
     }
@@ -42,26 +42,26 @@ pub fn acting_knobs(scenario: &Scenario, stock: bool) -> Vec<String> {
             knobs.push(name);
         }
     };
-    let waits = waits_behind_writers(scenario);
+    let waits = waiting_jobs(scenario);
     for knob in [File::WritebackBytes, File::DirtyBytes] {
-        let beside = writers_beside(scenario, &waits);
+        let beside = cgroups_beside(scenario, &waits);
         beside.into_iter().for_each(|path| add(path, knob));
     }
-    let writers = writers_held(scenario);
+    let writers = held_writers(scenario);
     let homes = writers.iter().filter_map(|job| job.cgroup.as_deref());
     homes.for_each(|path| add(path, File::DirtyMin));
-    let beside = writers_beside(scenario, &writers);
+    let beside = cgroups_beside(scenario, &writers);
     beside
         .into_iter()
         .for_each(|path| add(path, File::DirtyBytes));
-    for path in cgroups_bounded(scenario) {
+    for path in bounded_cgroups(scenario) {
         add(&path, File::DirtyBytes);
     }
     knobs
 }
 
 /// Jobs that write, of whose rate or latency a scenario expects something in arm weir.
-fn writers_held(scenario: &Scenario) -> Vec<&Job> {
+fn held_writers(scenario: &Scenario) -> Vec<&Job> {
     let held = |job: &&Job| {
         let metrics = scenario.expects.iter().map(|expect| &expect.metric);
         let mut names = metrics.filter_map(|metric| Name::parse_full_name(metric));
@@ -77,7 +77,7 @@ fn writers_held(scenario: &Scenario) -> Vec<&Job> {
 }
 
 /// Cgroups of which a scenario expects that they hold little.
-fn cgroups_bounded(scenario: &Scenario) -> Vec<String> {
+fn bounded_cgroups(scenario: &Scenario) -> Vec<String> {
     let bounded = scenario.expects.iter().filter(|of| of.op == Op::AtMost);
     let names = bounded.filter_map(|expect| Name::parse_full_name(&expect.metric));
     let held = names.filter(|name| name.arm == Arm::Weir && name.metric.starts_with("dirty_"));
@@ -86,7 +86,7 @@ fn cgroups_bounded(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Jobs whose calls of fsync, or reads, a scenario expects something of.
-fn waits_behind_writers(scenario: &Scenario) -> Vec<&Job> {
+fn waiting_jobs(scenario: &Scenario) -> Vec<&Job> {
     let expected = |job: &&Job| {
         let mut metrics = scenario.expects.iter().map(|expect| &expect.metric);
         metrics.any(|metric| {
@@ -100,7 +100,7 @@ fn waits_behind_writers(scenario: &Scenario) -> Vec<&Job> {
 }
 
 /// Cgroups of other jobs that write to the same disks and do not sync.
-fn writers_beside<'a>(scenario: &'a Scenario, waits: &[&Job]) -> Vec<&'a str> {
+fn cgroups_beside<'a>(scenario: &'a Scenario, waits: &[&Job]) -> Vec<&'a str> {
     let mut cgroups: Vec<&str> = Vec::new();
     for job in &scenario.jobs {
         let syncs = ["fsync", "fdatasync"].map(|option| job.fio.contains_key(option));

@@ -113,7 +113,7 @@ impl Knob {
                 unset: File::ToptierRatio.default(),
             },
             (None, None) if is_tier && file == TIER_RATIO => KnobKind::Tier {
-                is: by_capacity(scenario),
+                is: first_tier_percent(scenario),
                 unset: 0,
             },
             (None, None) if file == DRAIN && !stock => KnobKind::Seconds {
@@ -442,7 +442,7 @@ fn drain_tightens(scenario: &Scenario) -> bool {
 }
 
 /// The first tier's part of all memory, in percent.
-fn by_capacity(scenario: &Scenario) -> u64 {
+fn first_tier_percent(scenario: &Scenario) -> u64 {
     let sizes = scenario.tiers.iter().map(|tier| tier.size_bytes);
     let first = scenario.tiers.first().map_or(0, |tier| tier.size_bytes);
     (u128::from(first) * 100 / u128::from(sizes.sum::<u64>().max(1))) as u64
@@ -453,7 +453,7 @@ fn host_tier_ratio(scenario: &Scenario) -> u64 {
     let text = scenario.host.weir.get(TIER_RATIO);
     let ratio = text.and_then(|text| text.parse().ok());
     let ratio = ratio.filter(|ratio| *ratio > 0);
-    ratio.unwrap_or_else(|| by_capacity(scenario))
+    ratio.unwrap_or_else(|| first_tier_percent(scenario))
 }
 
 /// `memory.high` or `memory.max` of a cgroup, as the scenario has it.

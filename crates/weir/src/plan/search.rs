@@ -185,7 +185,7 @@ impl<'a, T> KnobSearch<'a, T> {
         points.push(all(|rungs| rungs[rungs.len() / 2]));
         points.push(all(|rungs| rungs[rungs.len() - 1]));
         points.dedup();
-        self.try_all(&points)
+        self.try_points(&points)
     }
 
     /// The point that misses least; of equals the weakest.
@@ -203,7 +203,7 @@ impl<'a, T> KnobSearch<'a, T> {
         for knob in 0..self.scales.len() {
             let between = self.scales[knob].steps_around(at[knob]);
             let points: Vec<Point> = between.iter().map(|step| with(&at, knob, *step)).collect();
-            self.try_all(&points)?;
+            self.try_points(&points)?;
             let mut least = self.miss_at(&at)?;
             for point in points {
                 let miss = self.tried[&point].miss;
@@ -220,7 +220,7 @@ impl<'a, T> KnobSearch<'a, T> {
         &self.tried
     }
 
-    fn try_all(&mut self, points: &[Point]) -> Result<()> {
+    fn try_points(&mut self, points: &[Point]) -> Result<()> {
         let mut fresh: Vec<Point> = points
             .iter()
             .filter(|point| !self.tried.contains_key(*point))
@@ -234,7 +234,7 @@ impl<'a, T> KnobSearch<'a, T> {
     }
 
     fn miss_at(&mut self, point: &Point) -> Result<f64> {
-        self.try_all(std::slice::from_ref(point))?;
+        self.try_points(std::slice::from_ref(point))?;
         Ok(self.tried[point].miss)
     }
 
@@ -249,7 +249,7 @@ impl<'a, T> KnobSearch<'a, T> {
                 }
                 let rungs = self.scales[knob].doubling_steps();
                 let points: Vec<Point> = rungs.iter().map(|step| with(&at, knob, *step)).collect();
-                self.try_all(&points)?;
+                self.try_points(&points)?;
                 for point in points {
                     let miss = self.tried[&point].miss;
                     if miss < least {

@@ -4,7 +4,7 @@
 
 use super::{Mode, Plan, one_run};
 use crate::output;
-use crate::twin::of_model;
+use crate::twin::as_refusals;
 use agent::stock::translate::{self, CgroupMemory, HostLimits};
 use anyhow::{Result, bail};
 use knobs::Knob as File;
@@ -53,7 +53,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run> {
 /// The scenario with files of a stock kernel in place of knobs.
 fn translate_scenario(scenario: &Scenario) -> Result<Scenario> {
     let levels =
-        twin::dirty_levels(scenario).map_err(|why| executor::Error::Refused(of_model(why)))?;
+        twin::dirty_levels(scenario).map_err(|why| executor::Error::Refused(as_refusals(why)))?;
     let host = HostLimits {
         limit: levels.limit,
         background: levels.background,
@@ -63,7 +63,7 @@ fn translate_scenario(scenario: &Scenario) -> Result<Scenario> {
         bail!("a phase of the scenario sets knobs: --stock plans for those that stay as they are");
     }
     let floors = sum_floors(scenario);
-    let leave = leave_room(scenario);
+    let leave = cgroups_leaving_room(scenario);
     let mut all = scenario.clone();
     all.host.weir.clear();
     all.twin.counts_ns = Some(COUNTS_NS);
@@ -78,7 +78,7 @@ fn translate_scenario(scenario: &Scenario) -> Result<Scenario> {
             ceiling = ceiling.min(memory_max_pages(cgroup).min(host.dirtyable) * percent / 100);
         }
         if let Some(bytes) = value(File::DirtyBandwidth) {
-            ceiling = ceiling.min(translate::beside_bandwidth(bytes));
+            ceiling = ceiling.min(translate::ceiling_beside_bandwidth(bytes));
             let (disks, bytes) = (scenario.disks.iter(), bytes.min(WBPS_MAX));
             let limits = disks.map(|disk| format!("{} wbps={bytes}", disk.name));
             let limits = limits.collect::<Vec<_>>().join("; ");
@@ -119,7 +119,7 @@ fn sum_floors(scenario: &Scenario) -> u64 {
 }
 
 /// Cgroups that leave room for floors: those that write and have none.
-fn leave_room(scenario: &Scenario) -> Vec<&str> {
+fn cgroups_leaving_room(scenario: &Scenario) -> Vec<&str> {
     let writes = |path: &str| {
         let mut jobs = scenario.jobs.iter();
         jobs.any(|job| job.cgroup.as_deref() == Some(path))
@@ -134,7 +134,7 @@ fn leave_room(scenario: &Scenario) -> Vec<&str> {
 pub fn agent_policy(scenario: &Scenario, before: &Scenario) -> Vec<String> {
     let mut lines = vec!["[stock]".to_owned()];
     if sum_floors(scenario) > 0 {
-        let paths = leave_room(scenario).into_iter();
+        let paths = cgroups_leaving_room(scenario).into_iter();
         let paths = paths.map(|path| match scenario.cgroups[path].copies {
             None => format!("\"/{path}\""),
             Some(_) => format!("\"/{path}/*\""),
@@ -205,7 +205,7 @@ pub fn print(module: &Plan, without: &Plan, scenario: &Scenario, as_json: bool) 
     debug_assert!(module.mode == Mode::Module && without.mode == Mode::Stock);
     let kept = kept_figures(scenario, module, without);
     if as_json {
-        return output::print_json(&as_value(without, &kept));
+        return output::print_json(&to_json(without, &kept));
     }
     let mut text = without.to_text();
     for figure in &kept {
@@ -235,7 +235,7 @@ pub fn print(module: &Plan, without: &Plan, scenario: &Scenario, as_json: bool) 
     output::print(text)
 }
 
-fn as_value(without: &Plan, kept: &[KeptGain]) -> Value {
+fn to_json(without: &Plan, kept: &[KeptGain]) -> Value {
     let figures = kept.iter().map(|figure| {
         json!({
             "metric": figure.metric,

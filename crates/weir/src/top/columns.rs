@@ -74,7 +74,7 @@ impl Column {
     }
 
     /// Columns that fit into the width of a terminal; all without a width.
-    pub fn that_fit(width: Option<usize>) -> Vec<Column> {
+    pub fn columns_that_fit(width: Option<usize>) -> Vec<Column> {
         let needs = |most: u8| -> usize {
             let kept = COLUMNS.iter().filter(|column| column.3 <= most);
             let room = if most > USUAL { PATH_ROOM } else { 0 };

@@ -87,7 +87,7 @@ pub fn plain_text(view: &View, interval: &Interval) -> String {
     lines.push((Tone::Plain, String::new()));
     lines.extend(device_lines(view, interval, None));
     lines.push((Tone::Plain, String::new()));
-    let columns = Column::that_fit(None);
+    let columns = Column::columns_that_fit(None);
     lines.extend(
         table_lines(&columns, &rows, None)
             .into_iter()
@@ -184,7 +184,7 @@ fn cgroup_lines(view: &View, rows: &[&CgroupRow], width: usize, page: usize) -> 
     let mark = view.marked_index(rows);
     let first = mark.map_or(0, |mark| (mark + 1).saturating_sub(page));
     let seen = &rows[first..rows.len().min(first + page)];
-    let columns = Column::that_fit(Some(width));
+    let columns = Column::columns_that_fit(Some(width));
     let mut lines = table_lines(&columns, seen, Some(width)).into_iter();
     let titles = lines.next().map(|line| (Tone::Titles, line));
     let tone = |at: usize, row: &CgroupRow| {

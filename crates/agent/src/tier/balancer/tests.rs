@@ -182,7 +182,7 @@ fn at_rest_it_looks_when_something_stirs() {
     machine.balancer.on_tick();
     assert_ne!(budgets(&machine), before, "a ratio counts at once");
     let free = |pages: u64| BTreeMap::from([(0, 5000), (1, pages)]);
-    assert!(!has_stirred(&free(5000), &free(5000 - STIR)));
-    assert!(has_stirred(&free(5000), &free(5001 + STIR)));
-    assert!(has_stirred(&free(5000), &BTreeMap::new()));
+    assert!(!free_has_changed(&free(5000), &free(5000 - STIR)));
+    assert!(free_has_changed(&free(5000), &free(5001 + STIR)));
+    assert!(free_has_changed(&free(5000), &BTreeMap::new()));
 }

@@ -77,7 +77,7 @@ impl Admin {
                     .is_ok_and(|number| number == note.kdamonds)
         });
         match ours {
-            Some(note) => self.give_back(note.kdamonds),
+            Some(note) => self.release_kdamonds(note.kdamonds),
             None => self.remove_note(),
         }
     }
@@ -133,7 +133,7 @@ impl Admin {
     ///
     /// # Errors
     /// They cannot be ended.
-    pub fn give_back(&self, kdamonds: usize) -> Result<(), String> {
+    pub fn release_kdamonds(&self, kdamonds: usize) -> Result<(), String> {
         for index in 0..kdamonds {
             self.end_kdamond(index)?;
         }
@@ -150,7 +150,7 @@ impl Admin {
     }
 
     /// Returns whether a kdamond runs.
-    pub fn is_on(&self, index: usize) -> bool {
+    pub fn is_running(&self, index: usize) -> bool {
         self.read(format!("{index}/state"))
             .is_ok_and(|state| state == "on")
     }
@@ -160,12 +160,12 @@ impl Admin {
     /// # Errors
     /// It cannot be ended.
     pub fn end_kdamond(&self, index: usize) -> Result<(), String> {
-        if !self.is_on(index) {
+        if !self.is_running(index) {
             return Ok(());
         }
         match self.write(format!("{index}/state"), "off") {
             // It ended by itself.
-            Err(_) if !self.is_on(index) => Ok(()),
+            Err(_) if !self.is_running(index) => Ok(()),
             written => written,
         }
     }

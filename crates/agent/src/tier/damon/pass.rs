@@ -104,7 +104,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Vec<Vec<SchemeResult>>, Fault> {
     set_up(admin, jobs, pace)?;
-    once_more(admin, jobs, stop)
+    run_again(admin, jobs, stop)
 }
 
 fn has_schemes(job: &&KdamondJob) -> bool {
@@ -123,7 +123,7 @@ pub fn set_up(admin: &Admin, jobs: &[KdamondJob], pace: &Pace) -> Result<(), Fau
 }
 
 /// [`run`] with jobs that are set up.
-pub fn once_more(
+pub fn run_again(
     admin: &Admin,
     jobs: &[KdamondJob],
     stop: &AtomicBool,
@@ -163,7 +163,7 @@ fn read_results(
     for at in 0..schemes {
         let tried = stat(at, "nr_tried")?;
         if tried == 0 {
-            return match admin.is_on(kdamond) {
+            return match admin.is_running(kdamond) {
                 true => Ok(None),
                 false => Err("a kdamond ended by itself".into()),
             };

@@ -123,7 +123,7 @@ impl Sample {
     }
 
     /// Returns whether each area was gone over once and no more.
-    pub fn was_once(&self, applied: &[SchemeResult]) -> bool {
+    pub fn covered_once(&self, applied: &[SchemeResult]) -> bool {
         let mut all = self.watched_runs().zip(applied);
         all.all(|((run, _), applied)| applied.tried <= run.areas)
     }
@@ -250,7 +250,7 @@ mod tests {
         ];
         let mut heat = watched.each_ref().map(|one| Heat::for_cgroup(one, 2));
         let time = Duration::from_millis(500);
-        assert!(sample.was_once(&soon) && sample.was_once(&later));
+        assert!(sample.covered_once(&soon) && sample.covered_once(&later));
         sample.add((&soon, time), (&later, 4 * time), &mut heat);
         assert_eq!(
             (&heat[0].looked[..], &heat[0].hot[..], &heat[0].warm[..]),
@@ -262,7 +262,7 @@ mod tests {
         );
         assert_eq!((heat[1].soon, heat[1].later), (time, 4 * time));
         let twice = [applied(10, 0), applied(20, 48)];
-        assert!(!sample.was_once(&twice));
+        assert!(!sample.covered_once(&twice));
     }
 
     #[test]

@@ -144,8 +144,8 @@ fn device_number(fields: &dyn Fields) -> Result<u32, Lacks> {
 fn decode_slept(fields: &dyn Fields) -> Result<Slept, Lacks> {
     // A record has the reason as a bit, text as a name.
     let reason = match fields.number_of("reason") {
-        Some(bits) => Reason::of_bits(bits),
-        None => Reason::of_text(&fields.text_of("reason").unwrap_or_default()),
+        Some(bits) => Reason::from_bits(bits),
+        None => Reason::from_text(&fields.text_of("reason").unwrap_or_default()),
     };
     Ok(Slept {
         // The kernel's text spells the field otherwise than its format does.

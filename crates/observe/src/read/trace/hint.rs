@@ -47,7 +47,7 @@ fn graph_hint(text: &str) -> String {
     }
     let functions = text
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .find(|word| wait::of_function(word).is_some());
+        .find(|word| wait::wait_of_function(word).is_some());
     match functions {
         Some(function) => format!(
             "; function_graph shows that tasks were in {function}() and how long, not which limit held them"
@@ -78,7 +78,7 @@ fn describe_stacks(text: &str) -> Option<String> {
     let found = tasks.into_iter().filter(|(_, frames)| !frames.is_empty());
     let told = found.map(|(name, frames)| {
         let name = name.unwrap_or_else(|| "a task".into());
-        let (wait, function) = wait::of_stack(&frames);
+        let (wait, function) = wait::wait_of_stack(&frames);
         match (wait, function) {
             (Wait::Other, _) | (_, None) => {
                 format!(

@@ -16,7 +16,7 @@ pub(super) fn check_cgroup2(system: &System) -> Check {
         return ok(NAME, "mounted at /sys/fs/cgroup");
     }
     let is_hybrid = system.path_exists("sys/fs/cgroup/unified/cgroup.controllers");
-    let of_v1 = hierarchies_of_v1(system);
+    let of_v1 = v1_hierarchies(system);
     if is_hybrid || !of_v1.is_empty() {
         let held = match of_v1.is_empty() {
             true => String::new(),
@@ -44,7 +44,7 @@ pub(super) fn check_cgroup2(system: &System) -> Check {
 }
 
 /// Controllers that v1 has, and the places of its other hierarchies.
-fn hierarchies_of_v1(system: &System) -> Vec<String> {
+fn v1_hierarchies(system: &System) -> Vec<String> {
     let controllers = system.read_text("proc/cgroups").unwrap_or_default();
     let controllers = controllers.lines().filter_map(|line| {
         let (name, rest) = line.split_once('\t')?;
@@ -95,14 +95,14 @@ pub(in crate::host) const MEMCG: &str = "mem_cgroup_from_task";
 pub(in crate::host) const BLK_CGROUP: &str = "bio_associate_blkg_from_css";
 
 /// Why cgroup v2 has no such controller, and what to do about it.
-fn without_controller(system: &System, controller: &Controller) -> (String, String) {
+fn explain_missing_controller(system: &System, controller: &Controller) -> (String, String) {
     let Controller {
         name,
         name_in_v1,
         option,
         function,
     } = controller;
-    let on_v1 = hierarchies_of_v1(system);
+    let on_v1 = v1_hierarchies(system);
     if on_v1.iter().any(|one| one == name_in_v1) {
         return (format!("{name} is on a hierarchy of v1"), UNIFIED.into());
     }
@@ -140,7 +140,7 @@ pub(super) fn check_controllers(system: &System) -> Check {
     let missing = CONTROLLERS
         .iter()
         .filter(|controller| !has_word(&there, controller.name))
-        .map(|controller| without_controller(system, controller));
+        .map(|controller| explain_missing_controller(system, controller));
     let (seen, mut remedies): (Vec<String>, Vec<String>) = missing.unzip();
     if !seen.is_empty() {
         remedies.dedup();
@@ -163,7 +163,7 @@ pub(super) fn check_controllers(system: &System) -> Check {
 }
 
 /// Checks that the kernel has no files of these names while the module is not loaded.
-pub(super) fn own_files(system: &System) -> Check {
+pub(super) fn check_own_files(system: &System) -> Check {
     const NAME: &str = "file names";
     if system.path_exists("sys/module/weir") {
         return ok(NAME, "weir is loaded, the memory.dirty_* files are its own");

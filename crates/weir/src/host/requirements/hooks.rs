@@ -98,7 +98,7 @@ pub(super) fn check_ftrace(system: &System) -> Check {
 pub(in crate::host) const REGS: &str = "ftrace_regs_caller";
 
 /// Does ftrace hand the arguments over? On x86-64 wherever there is BTF.
-pub(in crate::host) fn ftrace_arguments(is_before: bool) -> Check {
+pub(in crate::host) fn check_ftrace_arguments(is_before: bool) -> Check {
     const NAME: &str = "ftrace args";
     match is_before {
         false => ok(NAME, "handed to whom it calls"),
@@ -110,7 +110,7 @@ pub(in crate::host) fn ftrace_arguments(is_before: bool) -> Check {
     }
 }
 
-pub(super) fn ftrace_site(system: &System) -> Check {
+pub(super) fn check_ftrace_site(system: &System) -> Check {
     const NAME: &str = "probe site";
     let mut hidden = None;
     for folder in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
