@@ -12,10 +12,10 @@
 //! reclaim meanwhile (`allocstall`), an episode begins: a look ten times a second. It ends when no
 //! limit is set any more and no allocation has reclaimed for 5 s.
 //!
-//! A limit that its cgroup has not come near for 10 s is put back to `max`. Only a `memory.high` of
-//! `max` is ever replaced; one that another program writes meanwhile is left to that program. What
-//! is set is noted in a file first ([`crate::saved_limits`]), so that the next agent puts it back if
-//! this one is killed.
+//! A limit that its cgroup has not come near for 10 s is put back to `max`. Only a `memory.high`
+//! of `max` is ever replaced; one that another program writes meanwhile is left to that program.
+//! What is set is noted in a file first ([`crate::saved_limits`]), so that the next agent puts it
+//! back if this one is killed.
 //!
 //! While there are limits, the kernel is asked for idle memory as well ([`idle`]).
 //!

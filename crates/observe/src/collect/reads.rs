@@ -136,7 +136,8 @@ impl Reads {
         })
     }
 
-    /// Pipes that become readable when [`Reads::look`] should be called, so that nothing is lost.
+    /// Pipes that become readable when [`Reads::take_events`] should be called, so that nothing is
+    /// lost.
     pub fn trace_pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.tracing.trace_pipes()
     }

@@ -374,7 +374,7 @@ impl Tracefs {
     /// Takes the rest, and counts what was lost.
     ///
     /// # Errors
-    /// As for [`Tracefs::poll`].
+    /// As for [`Tracefs::read_buffers`].
     pub fn finish_trace(mut self, trace: &mut Trace) -> Result<()> {
         self.write("tracing_on", "0")?;
         self.read_buffers(trace)?;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A look that goes on, in slices: an observation for each, for `weir top` and the like.
 //!
-//! Each slice is what [`crate::live::look`] makes of a stretch of time, so the same diagnosis tells
-//! who stalls whom. What costs too much to be done for ever is left out: tasks are not looked at,
-//! so waits without events are not seen; and tasks' cgroups are asked for only of those that
-//! stalled. What cannot be had (events take root) is missing, and [`Watch::blind`] says so.
+//! Each slice is what [`crate::live::observe_target`] makes of a stretch of time, so the same
+//! diagnosis tells who stalls whom. What costs too much to be done for ever is left out: tasks are
+//! not looked at, so waits without events are not seen; and tasks' cgroups are asked for only of
+//! those that stalled. What cannot be had (events take root) is missing, and
+//! [`IntervalWatch::blind`] says so.
 //!
 //! Reading `memory.stat` makes the kernel add up its counters, which it does by itself every two
 //! seconds; until then the throttle goes by older sums. Slices of two seconds and more so change
@@ -115,7 +116,7 @@ impl IntervalWatch {
     /// Ends a slice and begins the next.
     ///
     /// # Errors
-    /// As for [`Watch::round`].
+    /// As for [`IntervalWatch::take_events`].
     pub fn end_slice(&mut self) -> Result<Observation> {
         let began = Instant::now();
         self.take_events()?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From named fields to events.
 //!
-//! A ring buffer's record and a line of text both come as named fields ([`Fields`]); [`decode`] is
-//! the one place that knows what they are called. Text prints some fields under other names than
-//! the record has; both are looked for.
+//! A ring buffer's record and a line of text both come as named fields ([`Fields`]);
+//! [`decode_event`] is the one place that knows what they are called. Text prints some fields under
+//! other names than the record has; both are looked for.
 
 use crate::model::event::{
     Event, JOURNAL_BEGAN, JOURNAL_ENDED, Limits, Pause, Rate, SYNC_BEGAN, SYNC_ENDED, WOKE, What,
