@@ -148,7 +148,7 @@ impl Tasks {
             match state_letter(*worker) {
                 Some('R') => {
                     self.flushers.ran += 1;
-                    running.extend(name(*worker).as_deref().and_then(flushed));
+                    running.extend(task_name(*worker).as_deref().and_then(flushed));
                 }
                 Some('D') => match waits_for(*worker, false) {
                     Some(Wait::Journal) => self.flushers.in_journal += 1,

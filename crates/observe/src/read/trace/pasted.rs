@@ -60,7 +60,7 @@ fn folded(text: &str) -> Option<String> {
         }
         let name = frames.remove(0);
         frames.reverse();
-        if let (wait, Some(function)) = wait::of_stack(&frames) {
+        if let (wait, Some(function)) = wait::wait_of_stack(&frames) {
             most.push((
                 count,
                 format!("{name} waits for {}, in {function}()", wait.in_words()),
@@ -115,7 +115,7 @@ fn listed(text: &str) -> Option<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let known = words
             .iter()
-            .find_map(|word| Some((wait::of_function(word)?, *word)));
+            .find_map(|word| Some((wait::wait_of_function(word)?, *word)));
         let is_page = |word: &&&str| word.starts_with("folio_wait");
         let page = words.iter().find(is_page);
         let id = words.iter().find(|word| word.parse::<u32>().is_ok())?;
