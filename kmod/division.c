@@ -386,7 +386,7 @@ static void note_use(struct weir_flusher *flusher, bool held)
 		return;
 	/* of one that was made in this call nothing is known */
 	flusher->uses_little = !is_new && !held &&
-			       weir_division_uses_little(budget, flusher->contender->hweight,
+			       weir_division_uses_little(budget, flusher->hweight,
 							 submitted - flusher->used,
 							 jiffies_to_msecs(elapsed));
 	flusher->used = submitted;

@@ -37,6 +37,8 @@
 #define VTIME_PAGE		1024ULL
 #define BUDGET_MS		25ULL
 #define BUDGET_EPOCH_US		250000ULL
+/* No time that is longer counts. */
+#define BUDGET_LONG_MS		1000000ULL
 /* Others write more than one in so many pages. */
 #define BUDGET_OTHERS		4
 /* In pages. */
@@ -98,16 +100,25 @@ weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead)
 }
 
 /*
- * Does a flusher that submitted @pages in @ms, and was held by nothing, use little?  Less than
- * a part in 20 ms.  Its writers are throttled, as at the host's limit, and have dirtied no more.
+ * Does a flusher with @hweight that submitted @pages in @ms, and was held by nothing, use little?
+ * Less than half of its part of what the division has of the device.  Its writers are throttled,
+ * as at the host's limit, and have dirtied no more.
  */
 int weir_division_uses_little(const struct weir_budget *budget, weir_u32 hweight, weir_u64 pages,
 			      weir_u64 ms)
 {
-	weir_u64 part = weir_budget_part(budget, hweight);
+	weir_u64 due = weir_share(budget->own, hweight, WEIR_HWEIGHT_ONE);
 
-	return weir_saturate(pages) * WEIR_COMPETES_MS <
-	       part * weir_least(ms, WEIR_PAGES_MAX);
+	return 2 * weir_saturate(pages) * BUDGET_MS < due * weir_least(ms, BUDGET_LONG_MS);
+}
+
+/* @pages in @elapsed_us, in 25 ms; no more than an eighth below what it was @before. */
+static weir_u64 rate_of(weir_u64 before, weir_u64 pages, weir_u64 elapsed_us)
+{
+	weir_u64 rate = pages * BUDGET_MS * 1000 / elapsed_us;
+	weir_u64 least = before - before / 8;
+
+	return rate < least ? least : rate;
 }
 
 /*
@@ -121,14 +132,13 @@ void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_
 	weir_u64 elapsed_us = (now_ns - budget->since_ns) / 1000;
 	weir_u64 own = weir_saturate(written - budget->written);
 	weir_u64 all = weir_saturate(of_device - budget->of_device);
-	weir_u64 pages;
 
 	if (budget->since_ns && elapsed_us < BUDGET_EPOCH_US)
 		return;
-	pages = budget->since_ns ? all * BUDGET_MS * 1000 / elapsed_us : 0;
-	if (pages < budget->pages - budget->pages / 8)
-		pages = budget->pages - budget->pages / 8;
-	budget->pages = pages;
+	if (budget->since_ns) {
+		budget->pages = rate_of(budget->pages, all, elapsed_us);
+		budget->own = rate_of(budget->own, own, elapsed_us);
+	}
 	/* the counts of a few that have ended are missing in the device's */
 	budget->shared = budget->since_ns && all > own && all - own > all / BUDGET_OTHERS;
 	budget->since_ns = now_ns;

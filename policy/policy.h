@@ -375,6 +375,7 @@ weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead);
 /* The pages that a division's flushers may have in flight; all 0 at first. */
 struct weir_budget {
 	weir_u64 pages;		/* that the device wrote in 25 ms, of late; 0: not known */
+	weir_u64 own;		/* and the division */
 	weir_u64 written;	/* pages, by the division, when last noted */
 	weir_u64 of_device;	/* and by all */
 	weir_u64 since_ns;

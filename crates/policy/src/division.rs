@@ -70,6 +70,8 @@ pub fn lead(vtime: u64, least: u64, ahead: u64) -> u64 {
 pub struct Budget {
     /// Written by the device in 25 ms, of late; 0: not known.
     pub pages: u64,
+    /// Written by the division in 25 ms, of late.
+    pub own: u64,
     /// Written by the division, when last noted.
     pub written: u64,
     /// Written by all of the device, when last noted.
@@ -106,8 +108,8 @@ impl Budget {
         unsafe { c::weir_budget_excess(self, hweight, in_flight) }
     }
 
-    /// `true` if a flusher below a child with `hweight` that submitted `pages` in `ms`, and was held
-    /// by nothing, uses little.
+    /// `true` if a flusher with `hweight` that submitted `pages` in `ms`, and was held by nothing, uses
+    /// little.
     pub fn uses_little(&self, hweight: u32, pages: u64, ms: u64) -> bool {
         // SAFETY: `self` is a valid struct of the C layout.
         unsafe { c::weir_division_uses_little(self, hweight, pages, ms) != 0 }
@@ -184,14 +186,15 @@ mod tests {
     }
 
     #[test]
-    fn less_than_a_part_in_20_ms_is_little() {
-        let budget = budget(100);
-        let part = budget.part(HWEIGHT_ONE);
-        assert_eq!(part, 25);
-        let is_little = |pages, ms| budget.uses_little(HWEIGHT_ONE, pages, ms);
-        assert!(!is_little(part, 20) && is_little(part - 1, 20));
-        assert!(!is_little(5 * part, 100) && is_little(5 * part, 101));
-        assert!(!is_little(0, 0) && is_little(1 << 20, u64::MAX));
+    fn less_than_half_of_its_part_is_little() {
+        // 4 pages a millisecond, of which the division has a half
+        let budget = budget(50);
+        assert_eq!((budget.pages, budget.own), (100, 50));
+        let is_little = |pages, ms| budget.uses_little(HWEIGHT_ONE / 2, pages, ms);
+        assert!(!is_little(10, 20) && is_little(9, 20));
+        assert!(!is_little(50, 100) && is_little(50, 101));
+        assert!(!is_little(0, 0) && !is_little(1 << 40, u64::MAX));
+        assert!(!Budget::default().uses_little(HWEIGHT_ONE, 0, 20), "nothing is known");
     }
 
     #[test]

@@ -53,9 +53,9 @@ prop_compose! {
         -> Cover { Cover { floor, claim, by_folio, in_wb, foreign } }
 }
 prop_compose! {
-    fn budget()(pages in pages(), written in pages(), of_device in pages(), since_ns in pages(),
-                shared in truth())
-        -> Budget { Budget { pages, written, of_device, since_ns, shared } }
+    fn budget()(pages in pages(), own in pages(), written in pages(), of_device in pages(),
+                since_ns in pages(), shared in truth())
+        -> Budget { Budget { pages, own, written, of_device, since_ns, shared } }
 }
 prop_compose! {
     fn drain()(rate in pages(), seen_ms in pages(), in_flight in pages(), silent_ms in pages(),

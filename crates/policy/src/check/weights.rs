@@ -75,6 +75,7 @@ pub(super) fn check_budget(mut budget: Budget, notes: &[(u64, u64, u64)], in_fli
             continue;
         }
         assert!(budget.pages >= before.pages - before.pages / 8, "slowly");
+        assert!(budget.own >= before.own - before.own / 8, "slowly");
         assert!(before.since_ns > 0 || budget.shared == 0);
     }
     assert!(budget.ahead() >= (budget.pages / 2).max(32));
