@@ -339,9 +339,12 @@ static void begin_to_compete(struct weir_disk *disk, struct weir_flusher *flushe
 	weir_flusher_look(disk, flusher);
 	flusher->charged = flusher->written + flusher->in_flight - flusher->reserved;
 	flusher->vtime = weir_division_join(flusher->vtime, least_vtime(flusher), budget);
-	if (!contender->queued)
+	if (!contender->queued) {
 		contender->vtime = weir_division_join(contender->vtime,
 						      least_beside(contender), budget);
+		/* that it had no room when it last competed says nothing */
+		contender->room_due = 0;
+	}
 	start_counting(flusher);
 	list_add_tail(&flusher->asking, &disk->inside);
 	renew(flusher);
@@ -436,6 +439,11 @@ void weir_division_count(struct weir_flusher *flusher)
 	set_vtime(flusher, weir_division_charge(flusher->vtime, pages, flusher->hweight));
 	set_contender_vtime(contender, weir_division_charge(contender->vtime, pages,
 							    contender->hweight));
+	if (contender->parent->competing)
+		return;
+	/* by a sync, that nobody competed with: who comes next is not owed that */
+	note_reached(contender, flusher->vtime);
+	note_reached(contender->parent, contender->vtime);
 }
 
 /* What all of the device has written counts, by all cgroups.  Under RCU. */
