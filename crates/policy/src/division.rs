@@ -194,7 +194,10 @@ mod tests {
         assert!(!is_little(10, 20) && is_little(9, 20));
         assert!(!is_little(50, 100) && is_little(50, 101));
         assert!(!is_little(0, 0) && !is_little(1 << 40, u64::MAX));
-        assert!(!Budget::default().uses_little(HWEIGHT_ONE, 0, 20), "nothing is known");
+        assert!(
+            !Budget::default().uses_little(HWEIGHT_ONE, 0, 20),
+            "nothing is known"
+        );
     }
 
     #[test]

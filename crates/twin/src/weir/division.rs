@@ -4,7 +4,8 @@
 //! A cgroup of which a child has a weight other than the default is a division; where they lie in
 //! each other the topmost counts. Its flushers on a disk submit in the order of their virtual
 //! times, of which each flusher has one and each child of the division's cgroup. A flusher competes
-//! from its first call until it has asked for no room for 20 ms; one alone is not held.
+//! from its first call until it has asked for no room for 20 ms, or uses little and has nothing in
+//! flight; one alone is not held. Others do not wait for a child whose pages are not written.
 //!
 //! The module makes the group of a cgroup that has none when its flusher first asks; so does this.
 
@@ -16,7 +17,9 @@ use policy::division::{self, Budget, HWEIGHT_ONE, WEIGHT_DEFAULT};
 /// Inside no call, it competes for so long after one.
 const COMPETES: Ticks = HZ * 20 / 1000;
 /// Stuck inside a call it competes no longer.
-const STUCK: Ticks = HZ;
+const STUCK: Ticks = 10 * HZ;
+/// Time for which a child is slow that has had no room for too long.
+const SLOW: Ticks = 10 * HZ;
 /// Least time between two sums of what all of the disk has written.
 const NOTE: Ticks = HZ.div_ceil(4);
 /// hweights are set anew at least as often.
@@ -41,8 +44,25 @@ struct Contender {
     cgroup: usize,
     users: u32,
     competing: u32,
+    /// Others wait for it: it competes, and is not slow.
+    is_queued: bool,
     vtime: u64,
     hweight: u32,
+    /// Pages, of all flushers below it.
+    in_flight: u64,
+    /// It is slow if it has no room by then; none if it has room.
+    room_due: Option<Ticks>,
+    /// Tick at which it last had none for long.
+    slow: Option<Ticks>,
+    /// The virtual time that a flusher below had while none competed with it.
+    reached: u64,
+}
+
+impl Contender {
+    /// Others do not wait for it to submit more.
+    fn is_slow(&self, now: Ticks) -> bool {
+        self.slow.is_some_and(|slow| now < slow + SLOW)
+    }
 }
 
 /// A disk that a cgroup divides.
@@ -57,6 +77,10 @@ pub(super) struct Division {
     written: u64,
     budget: Budget,
     noted: Ticks,
+    /// Pages, of all flushers in it.
+    in_flight: u64,
+    /// The virtual time that a child had while none competed with it.
+    reached: u64,
 }
 
 impl Division {
@@ -83,6 +107,55 @@ impl Division {
             .map(|one| one.vtime)
             .min();
         (vtime, least.unwrap_or(vtime))
+    }
+
+    /// Pages that are to be written before a child has room in its part of the budget. Notes by
+    /// when it should.
+    fn excess_pages(&mut self, cgroup: usize, now: Ticks) -> u64 {
+        let (budget, in_flight) = (self.budget, self.in_flight);
+        let one = self.contender_mut(cgroup);
+        let excess = budget.excess(one.hweight, one.in_flight);
+        match one.room_due {
+            _ if excess == 0 => one.room_due = None,
+            None => one.room_due = Some(now + budget.patience_ms(in_flight) * HZ / 1000),
+            Some(due) if now > due => one.slow = Some(now),
+            Some(_) => {}
+        }
+        excess
+    }
+
+    /// The least virtual time of the other children that are waited for; as far as one alone came
+    /// if there is none.
+    fn least_beside(&mut self, cgroup: usize, now: Ticks) -> u64 {
+        loop {
+            let others = self.contenders.iter();
+            let first = others
+                .filter(|one| one.cgroup != cgroup && one.competing > 0 && one.is_queued)
+                .min_by_key(|one| one.vtime)
+                .copied();
+            let Some(first) = first else {
+                self.reached = self.reached.max(self.contender_mut(cgroup).vtime);
+                return self.reached;
+            };
+            self.excess_pages(first.cgroup, now);
+            let one = self.contender_mut(first.cgroup);
+            if !one.is_slow(now) {
+                return one.vtime;
+            }
+            one.is_queued = false;
+        }
+    }
+
+    /// A slow child owes nothing for what the others submit meanwhile, nor is it owed.
+    fn queue_contender(&mut self, cgroup: usize, now: Ticks) {
+        let one = *self.contender_mut(cgroup);
+        let is_slow = one.is_slow(now);
+        if is_slow || !one.is_queued {
+            let least = self.least_beside(cgroup, now);
+            let vtime = division::join(one.vtime.max(1), least, 2 * self.budget.ahead());
+            let one = self.contender_mut(cgroup);
+            (one.vtime, one.is_queued) = (vtime, !is_slow);
+        }
     }
 }
 
@@ -122,8 +195,11 @@ impl Weir {
 
     fn is_competing(&self, wb: usize, now: Ticks) -> bool {
         let flusher = &self.flushers[wb];
-        let lasts = if flusher.is_inside { STUCK } else { COMPETES };
-        flusher.asked.is_some_and(|asked| now < asked + lasts)
+        let asked = |lasts| flusher.asked.is_some_and(|asked| now < asked + lasts);
+        if flusher.is_inside {
+            return asked(STUCK);
+        }
+        asked(COMPETES) && (flusher.in_flight > 0 || !flusher.uses_little)
     }
 
     /// Listed flushers in the division of `device` by `scope`.
@@ -140,15 +216,53 @@ impl Weir {
         (0..self.flushers.len()).filter(is_in).collect()
     }
 
-    /// The least virtual time of `members` but `own` that are below the same child and compete;
-    /// its own if there is none.
-    fn least_vtime(&self, members: &[usize], own: usize, now: Ticks) -> u64 {
+    /// The least virtual time of `members` but `own` that are below the same child and compete.
+    fn least_of_others(&self, members: &[usize], own: usize, now: Ticks) -> Option<u64> {
         let of = |wb: usize| &self.flushers[wb].member;
         let others = members.iter().copied().filter(|wb| {
             *wb != own && of(*wb).place == of(own).place && self.is_competing(*wb, now)
         });
-        let least = others.map(|wb| of(wb).vtime).min();
-        least.unwrap_or(of(own).vtime)
+        others.map(|wb| of(wb).vtime).min()
+    }
+
+    /// The least virtual time of the others, as [`Weir::least_of_others`]; the furthest that one
+    /// alone came if there is none.
+    fn least_vtime(
+        &mut self,
+        key: (usize, usize),
+        members: &[usize],
+        own: usize,
+        now: Ticks,
+    ) -> u64 {
+        let member = self.flushers[own].member;
+        let least = self.least_of_others(members, own, now);
+        let division = self.divisions.get_mut(&key);
+        match (least, division, member.place) {
+            (None, Some(division), Some((_, child))) => {
+                let one = division.contender_mut(child);
+                one.reached = one.reached.max(member.vtime);
+                one.reached
+            }
+            (least, ..) => least.unwrap_or(member.vtime),
+        }
+    }
+
+    /// Sums up what the children of a division have in flight, by the last look at each member.
+    fn sum_in_flight(&mut self, key: (usize, usize), members: &[usize]) {
+        let Some(division) = self.divisions.get_mut(&key) else {
+            return;
+        };
+        division.in_flight = 0;
+        for one in &mut division.contenders {
+            one.in_flight = 0;
+        }
+        for wb in members {
+            let flusher = &self.flushers[*wb];
+            division.in_flight += flusher.in_flight;
+            if let Some((_, child)) = flusher.member.place {
+                division.contender_mut(child).in_flight += flusher.in_flight;
+            }
+        }
     }
 
     /// Sets hweights anew, of `members` that compete.
@@ -222,8 +336,16 @@ impl Weir {
         }
         member.charged = submitted;
         member.vtime = division::charge(member.vtime, pages, member.hweight);
+        let is_alone = division.competing == 0;
+        let vtime = member.vtime;
         let one = division.contender_mut(child);
         one.vtime = division::charge(one.vtime, pages, one.hweight);
+        if is_alone {
+            // As by a sync: who comes next is not owed that.
+            one.reached = one.reached.max(vtime);
+            let reached = one.vtime;
+            division.reached = division.reached.max(reached);
+        }
     }
 }
 
@@ -282,8 +404,26 @@ impl Hooks {
         let Some((key, members)) = self.weir_division(wb) else {
             return;
         };
+        let (wbs, cgroups) = (&self.jbd2.wbs, &self.jbd2.cgroups);
         let Some(weir) = &mut self.weir else { return };
-        let least = weir.least_vtime(&members, wb, now);
+        // Those that have ceased meanwhile have been seen by the beat.
+        if weir
+            .divisions
+            .get(&key)
+            .is_some_and(|of| now >= of.renewed + RENEW)
+        {
+            weir.renew_hweights(key, &members, cgroups, |wb| wbs[wb].cgroup, now);
+        }
+        for member in &members {
+            self.weir_look_at(*member);
+            let Some(weir) = &mut self.weir else { return };
+            if *member != wb {
+                weir.charge_submitted(key, *member);
+            }
+        }
+        let Some(weir) = &mut self.weir else { return };
+        weir.sum_in_flight(key, &members);
+        let least = weir.least_vtime(key, &members, wb, now);
         let division = weir.divisions.entry(key).or_default();
         division.is_stale = true;
         let budget = 2 * division.budget.ahead();
@@ -291,11 +431,38 @@ impl Hooks {
         member.charged = flusher.written + flusher.in_flight;
         member.counted = flusher.written;
         member.vtime = division::join(member.vtime, least, budget);
-        let (vtime, least) = division.vtimes_of(child);
-        let one = division.contender_mut(child);
-        if one.competing == 0 {
-            one.vtime = division::join(vtime, least, budget);
+        if division.contender_mut(child).competing == 0 {
+            let least = division.least_beside(child, now);
+            let one = division.contender_mut(child);
+            one.vtime = division::join(one.vtime, least, budget);
+            // What it had no room for before it ceased says nothing.
+            (one.is_queued, one.room_due) = (true, None);
         }
+    }
+
+    /// Notes at the end of a call whether the flusher uses little; `held`: it had to wait.
+    pub(super) fn weir_division_exit(&mut self, wb: usize, held: bool) {
+        let now = self.current_tick();
+        let Some(weir) = &mut self.weir else { return };
+        let device = self.jbd2.wbs[wb].device;
+        let flusher = &mut weir.flushers[wb];
+        let Some((scope, _)) = flusher.member.place else {
+            return;
+        };
+        let Some(division) = weir.divisions.get(&(device, scope)) else {
+            return;
+        };
+        let submitted = flusher.written + flusher.in_flight;
+        let elapsed = flusher.used_since.map(|since| now - since);
+        if !held && elapsed.is_some_and(|elapsed| elapsed < COMPETES) {
+            return;
+        }
+        let (budget, hweight) = (division.budget, flusher.member.hweight);
+        // Of one that was made in this call nothing is known.
+        flusher.uses_little = elapsed.filter(|_| !held).is_some_and(|elapsed| {
+            budget.uses_little(hweight, submitted - flusher.used, elapsed * 1000 / HZ)
+        });
+        (flusher.used, flusher.used_since) = (submitted, Some(now));
     }
 
     /// `true` if what is kept of a flusher with nothing in flight is of use still: it may be ahead.
@@ -310,8 +477,9 @@ impl Hooks {
             let (vtime, least) = weir.divisions.get(&key)?.vtimes_of(child);
             Some(vtime > least)
         };
+        let least = weir.least_of_others(&members, wb, now);
         weir.is_competing(wb, now)
-            || member.vtime > weir.least_vtime(&members, wb, now)
+            || least.is_some_and(|least| member.vtime > least)
             || is_ahead().unwrap_or(false)
     }
 
@@ -352,7 +520,8 @@ impl Hooks {
         let of_device = self.jbd2.wbs.iter().filter(|wb| wb.device == key.0);
         let of_device = of_device.map(|wb| wb.counts.written).sum();
         let weir = self.weir.as_mut()?;
-        let least = weir.least_vtime(&members, wb, now);
+        weir.sum_in_flight(key, &members);
+        let least = weir.least_vtime(key, &members, wb, now);
         let division = weir.divisions.get_mut(&key)?;
         if division.budget.since_ns == 0 || now >= division.noted + NOTE {
             division.budget.note(division.written, of_device, now_ns);
@@ -364,18 +533,16 @@ impl Hooks {
         let ahead = division.budget.ahead();
         let member = &weir.flushers[wb].member;
         let place = member.place?.1;
-        let (vtime, of_others) = division.vtimes_of(place);
-        let own = division.contenders.iter().find(|one| one.cgroup == place);
-        let hweight = own.map_or(HWEIGHT_ONE, |one| one.hweight);
-        let beside = members.iter().map(|at| &weir.flushers[*at]);
-        let beside = beside.filter(|other| other.member.place.is_some_and(|at| at.1 == place));
-        let in_flight = beside.map(|other| other.in_flight).sum();
+        let excess = division.excess_pages(place, now);
+        division.queue_contender(place, now);
+        let of_others = division.least_beside(place, now);
+        let own = *division.contender_mut(place);
         Some(TurnWait {
-            part: division.budget.part(hweight),
+            part: division.budget.part(own.hweight),
             written: division.written,
-            excess: (division.budget.excess(hweight, in_flight))
+            excess: excess
                 .max(division::lead(member.vtime, least, ahead))
-                .max(division::lead(vtime, of_others, ahead)),
+                .max(division::lead(own.vtime, of_others, ahead)),
         })
     }
 }

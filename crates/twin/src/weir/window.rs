@@ -32,6 +32,11 @@ pub(super) struct Flusher {
     /// Tick at which it last wanted to submit.
     pub asked: Option<Ticks>,
     rate: Rate,
+    /// Pages submitted by `used_since`; `None` if nothing is known yet.
+    pub used: u64,
+    pub used_since: Option<Ticks>,
+    /// Little was submitted since then, and nothing held it.
+    pub uses_little: bool,
     /// Its state where weights divide the disk.
     pub member: Member,
 }
@@ -112,6 +117,7 @@ impl Hooks {
         };
         flusher.is_inside = false;
         flusher.asked = Some(now);
+        self.weir_division_exit(wb, call.window_held + call.weight_held > 0);
         self.weir_drop_ended(wb);
         let cgroup = self.wbs[wb].cgroup;
         let Some(weir) = &mut self.weir else { return };
