@@ -32,7 +32,7 @@
 #define EXPIRE_MOST		8
 /* 1 MiB: what one that is alone submits at a time. */
 #define ALONE_PART		((1ULL << 20) >> PAGE_SHIFT)
-/* What has no room for too long is slow for so long. */
+/* A child that has had no room for too long is slow for so long. */
 #define SLOW_JIFFIES		(10 * HZ)
 #define NOTE_JIFFIES		msecs_to_jiffies(250)
 
@@ -242,8 +242,8 @@ static u64 least_vtime(struct weir_flusher *own)
 }
 
 /*
- * What it has in flight is not written, as io.max holds it or its device does: others do not
- * wait for it to submit more.
+ * Pages that it has in flight are not written, as io.max holds them or its device does: others
+ * do not wait for it to submit more.
  */
 static bool is_slow(const struct weir_branch *contender)
 {
@@ -441,12 +441,12 @@ void weir_division_count(struct weir_flusher *flusher)
 							    contender->hweight));
 	if (contender->parent->competing)
 		return;
-	/* by a sync, that nobody competed with: who comes next is not owed that */
+	/* by a sync, with no competitor: the next to compete is not owed that */
 	note_reached(contender, flusher->vtime);
 	note_reached(contender->parent, contender->vtime);
 }
 
-/* What all of the device has written counts, by all cgroups.  Under RCU. */
+/* Counts by what the device has written for all cgroups.  Under RCU. */
 static void note_budget(struct weir_disk *disk, struct weir_branch *scope,
 			const struct backing_dev_info *bdi)
 {
@@ -466,7 +466,7 @@ static void note_budget(struct weir_disk *disk, struct weir_branch *scope,
 	scope->noted = jiffies;
 }
 
-/* How long until @flusher, which has just looked, may submit?  False if it is in no division. */
+/* The wait until @flusher, which has just looked, may submit.  False if it is in no division. */
 bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 			struct weir_turn_wait *turn)
 {

@@ -115,13 +115,13 @@ static bool may_set(struct kernfs_open_file *of, enum weir_knob knob, u64 old,
 	return knob != WEIR_KNOB_DIRTY_MIN || value <= old || is_privileged(of);
 }
 
-/* Hooked once, the kernel stays so: then there is nothing to be refused. */
 /* Knobs of flushers need another function hooked than those of writers. */
 static bool is_of_flushers(enum weir_knob knob)
 {
 	return knob == WEIR_KNOB_WRITEBACK_BYTES || knob == WEIR_KNOB_DIRTY_WEIGHT;
 }
 
+/* A kernel that is hooked stays so: then there is nothing to be refused. */
 static bool may_arm(struct kernfs_open_file *of, enum weir_knob knob)
 {
 	bool hooked = is_of_flushers(knob) ? weir_writepages_hooked() : weir_hooks_armed();

@@ -124,7 +124,7 @@ static bool flusher_enter(struct flush_call *call, struct bdi_writeback *wb)
 		call->disk = weir_disk_lock(wb->bdi);
 		if (!call->disk)
 			break;
-		/* what others have submitted counts before it begins to compete */
+		/* submissions of others count before it begins to compete */
 		refresh(call->disk, REFRESH_MOST);
 		call->flusher = weir_flusher_find(call->disk, wb);
 		if (!call->flusher && made && weir_flusher_add(call->disk, made)) {

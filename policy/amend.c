@@ -41,7 +41,7 @@
  * host's 65,536 dirtyable pages follows to 16,384; a ceiling of 8,192 makes that
  * 6,144.
  * The other way round, the limit would be 6,192 after the reservation, and 16,384
- * after drain: 2,000 pages that floors were promised would be anybody's.  A
+ * after drain: 2,000 pages that floors were promised would be free for all.  A
  * sleeper whose floor has room finds 0 dirty in both, and goes on.
  */
 #include "policy.h"

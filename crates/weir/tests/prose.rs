@@ -91,6 +91,39 @@ fn comments_name_the_actor() {
     assert_eq!(without_actor(true, is_comment), Vec::<String>::new());
 }
 
+/// Sources other than Rust, and pages. Notebooks of experiments are as they were written.
+#[test]
+fn other_sources_and_pages_name_the_actor() {
+    let patterns = [
+        "*.c", "*.h", "*.go", "*.sh", "*.py", "*.md", "Makefile", "debian", "charts",
+    ];
+    let Some(files) = git(&[&["ls-files"], &patterns[..]].concat()) else {
+        return;
+    };
+    let is_kept = |file: &&str| {
+        // A cgroup is called so in the one, and the other lists the words.
+        !file.starts_with("docs/experiments/")
+            && !file.ends_with("go.sum")
+            && !["tools/whose-limit.py", "CONTRIBUTING.md"].contains(file)
+    };
+    let mut found = Vec::new();
+    for file in files.lines().filter(is_kept) {
+        let Ok(source) = std::fs::read_to_string(format!("{ROOT}/{file}")) else {
+            continue;
+        };
+        for (index, line) in source.lines().enumerate() {
+            // A user and a template of Helm have that name.
+            let line = line.replace("weir.nobody", "").replace("nobody:x:", "");
+            let words = line.split(|c: char| !c.is_ascii_alphabetic());
+            let mut words = words.map(str::to_ascii_lowercase);
+            if words.any(|word| NO_ACTORS.contains(&word.as_str())) {
+                found.push(format!("{file}:{}: {}", index + 1, line.trim()));
+            }
+        }
+    }
+    assert_eq!(found, Vec::<String>::new());
+}
+
 #[test]
 fn messages_name_the_actor() {
     // The user of that name is in /etc/passwd of guests.

@@ -61,7 +61,7 @@ fn never_rests(seen: &Observation, bdi: Option<&str>) -> bool {
     ran.is_some_and(|ran| *ran as f64 > NEVER_RESTS * seen.flushers.rounds as f64)
 }
 
-/// Whether the disk may have time left, as far as its busy time tells.
+/// Reports whether the disk may have time left, as far as its busy time tells.
 pub(super) fn has_time(seen: &Observation, bdi: Option<&str>) -> bool {
     busy_part(seen, bdi) <= BOUND
 }

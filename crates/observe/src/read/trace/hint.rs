@@ -27,7 +27,7 @@ pub fn explain_refusal(text: &str, events: &[String]) -> String {
         format!(
             "no event in it: it has stacks of tasks, in which {stacks}; they show neither how long nor behind what"
         )
-    } else if let Some(what) = pasted::of(text).or_else(|| counter_hint(text)) {
+    } else if let Some(what) = pasted::describe_waits(text).or_else(|| counter_hint(text)) {
         format!("no event in it: {what}")
     } else if text.contains(" us |") {
         format!("no event in it that is understood{}", graph_hint(text))

@@ -25,11 +25,11 @@ const CALLS: [&str; 14] = [
     "io_uring_enter",
 ];
 
-/// What such a text shows, in words.
-pub fn of(text: &str) -> Option<String> {
-    folded(text)
-        .or_else(|| timed(text))
-        .or_else(|| listed(text))
+/// Describes in words which waits such a text shows.
+pub fn describe_waits(text: &str) -> Option<String> {
+    read_folded_stacks(text)
+        .or_else(|| read_strace_times(text))
+        .or_else(|| read_process_list(text))
         .or_else(|| {
             text.contains("%util").then(|| {
                 "it is iostat's, which shows how busy disks are, not which task waits behind what".into()
@@ -37,7 +37,7 @@ pub fn of(text: &str) -> Option<String> {
         })
 }
 
-fn told(what: &str, waits: Vec<String>) -> Option<String> {
+fn join_waits(what: &str, waits: Vec<String>) -> Option<String> {
     let waits: Vec<String> = waits.into_iter().take(MOST).collect();
     let all = waits.join("; ");
     (!waits.is_empty())
@@ -45,7 +45,7 @@ fn told(what: &str, waits: Vec<String>) -> Option<String> {
 }
 
 /// `postgres;do_syscall_64;ext4_sync_file;jbd2_log_wait_commit;schedule 8123441`, the innermost last.
-fn folded(text: &str) -> Option<String> {
+fn read_folded_stacks(text: &str) -> Option<String> {
     let mut most: Vec<(u64, String)> = Vec::new();
     for line in text.lines() {
         let Some((stack, count)) = line.trim().rsplit_once(' ') else {
@@ -68,14 +68,14 @@ fn folded(text: &str) -> Option<String> {
         }
     }
     most.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    told(
+    join_waits(
         "folded stacks",
         most.into_iter().map(|(_, said)| said).collect(),
     )
 }
 
 /// `1842 03:12:44.1 fdatasync(5) = 0 <1.284330>`.
-fn timed(text: &str) -> Option<String> {
+fn read_strace_times(text: &str) -> Option<String> {
     let mut calls: BTreeMap<&str, (f64, f64, u32)> = BTreeMap::new();
     for line in text.lines() {
         let Some((line, seconds)) = line.trim_end().rsplit_once(" <") else {
@@ -102,11 +102,11 @@ fn timed(text: &str) -> Option<String> {
     let said = calls.into_iter().map(|(name, (sum, longest, count))| {
         format!("{name}() took {sum:.2} s in {count} calls, the longest {longest:.2} s")
     });
-    told("times of strace", said.collect())
+    join_waits("times of strace", said.collect())
 }
 
 /// Lines of `ps -eo pid,stat,wchan:30,comm`, in any order of columns.
-fn listed(text: &str) -> Option<String> {
+fn read_process_list(text: &str) -> Option<String> {
     let header = text.lines().next()?;
     if !header.split_whitespace().any(|word| word == "WCHAN") {
         return None;
@@ -130,7 +130,7 @@ fn listed(text: &str) -> Option<String> {
             (None, None) => None,
         }
     });
-    told("a list of tasks", said.collect())
+    join_waits("a list of tasks", said.collect())
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
             ),
             ("Device r/s w/s %util\nsda 0 142 100\n", "iostat's"),
         ] {
-            let said = of(text).unwrap_or_default();
+            let said = describe_waits(text).unwrap_or_default();
             assert!(said.contains(wanted), "{said}");
         }
         for other in [
@@ -167,7 +167,7 @@ mod tests {
             "open(\"f\") = 3 <0.1>\n",
             "PID COMMAND\n1 init\n",
         ] {
-            assert_eq!(of(other), None, "{other}");
+            assert_eq!(describe_waits(other), None, "{other}");
         }
     }
 }
