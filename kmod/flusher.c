@@ -500,7 +500,7 @@ void weir_flushers_sweep(void)
 	weir_disks_visit(sweep);
 }
 
-static void drop_all(struct weir_disk *disk)
+static void drop_all_flushers(struct weir_disk *disk)
 {
 	struct weir_flusher *flusher, *next;
 
@@ -511,5 +511,5 @@ static void drop_all(struct weir_disk *disk)
 /* Nothing enters any more and nothing is inside: forget all. */
 void weir_flushers_end(void)
 {
-	weir_disks_visit(drop_all);
+	weir_disks_visit(drop_all_flushers);
 }

@@ -143,7 +143,7 @@ static void put_branch(struct weir_disk *disk, struct weir_branch *branch)
  * The cgroup above @css that has a branch of its own, or NULL: the device's is next.  By
  * parents, which @css holds: the controller may have been switched off and on above it.
  */
-static struct cgroup_subsys_state *css_above(struct cgroup_subsys_state *css)
+static struct cgroup_subsys_state *css_of_branch_above(struct cgroup_subsys_state *css)
 {
 	do {
 		css = css->parent;
@@ -156,7 +156,7 @@ static struct weir_branch *get_branch(struct weir_disk *disk, struct cgroup_subs
 {
 	struct weir_branch *first = NULL, *below = NULL, *branch;
 
-	for (; css; css = css_above(css)) {
+	for (; css; css = css_of_branch_above(css)) {
 		branch = xa_load(&disk->branches, css->id);
 		if (branch)
 			break;

@@ -86,7 +86,7 @@ pub(crate) fn built_kernel(cache: &Cache, kind: Kind) -> Result<Kernel> {
 
 /// Builds it, or brings it up to date with its fragment; make's output goes to this process's own.
 pub fn build(cache: &Cache, kind: Kind) -> Result<Kernel> {
-    let tree = SourceTree::unpack_tree(cache, kind.kernel_name())?;
+    let tree = SourceTree::fetch_if_missing(cache, kind.kernel_name())?;
     tree.configure(
         &["x86_64_defconfig", "kvm_guest.config"],
         &kind.config_fragment(),

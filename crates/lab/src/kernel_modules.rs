@@ -158,7 +158,7 @@ impl KernelModules {
         let (mut dep, mut alias) = (String::new(), String::new());
         for (name, info) in &infos {
             // modprobe wants all dependencies, the nearest first; it loads them from the end.
-            let names: Vec<_> = dependency_closure(name, &infos)
+            let names: Vec<_> = dependencies_nearest_first(name, &infos)
                 .iter()
                 .map(|name| format!("{name}.ko"))
                 .collect();
@@ -221,7 +221,7 @@ impl Info {
 }
 
 /// Everything `name` depends on, such that each comes before what it depends on itself.
-fn dependency_closure(name: &str, infos: &BTreeMap<String, Info>) -> Vec<String> {
+fn dependencies_nearest_first(name: &str, infos: &BTreeMap<String, Info>) -> Vec<String> {
     fn visit_dependencies(
         name: &str,
         infos: &BTreeMap<String, Info>,
@@ -272,6 +272,6 @@ mod tests {
             ("c".to_owned(), info(&["d"])),
             ("d".to_owned(), info(&[])),
         ]);
-        assert_eq!(dependency_closure("a", &infos), ["b", "c", "d"]);
+        assert_eq!(dependencies_nearest_first("a", &infos), ["b", "c", "d"]);
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn installed_kernel(root: &Path) -> Result<Kernel> {
 
 impl SourceTree {
     /// The tree of this name, fetched and unpacked if it is not there yet.
-    pub fn unpack_tree(cache: &Cache, name: &str) -> Result<SourceTree> {
+    pub fn fetch_if_missing(cache: &Cache, name: &str) -> Result<SourceTree> {
         let root = tree_root(cache, name);
         fs::create_dir_all(&root).with_context(|| format!("making {}", root.display()))?;
         let source = cache.make_directory(&format!("kernels/{name}/{PACKAGE}"), |into| {

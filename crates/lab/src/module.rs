@@ -100,7 +100,7 @@ fn build(
         let kbuild = into.join("source").join(folders[0]);
         let mut make = Command::new("make");
         if let Some(tools) = &kernel.tools {
-            tools.prepare_command(&mut make)?;
+            tools.put_tools_in_path(&mut make)?;
         }
         run_to_success(
             make.arg("-s")

@@ -172,7 +172,7 @@ impl Variant {
 /// Builds this variant in the place of the one before it. Until the next is built, modules can be
 /// built for it; make's output goes to this process's own.
 pub fn build(cache: &Cache, variant: Variant) -> Result<Kernel> {
-    let tree = SourceTree::unpack_tree(cache, TREE)?;
+    let tree = SourceTree::fetch_if_missing(cache, TREE)?;
     let stock = tree_root(cache, TREE).join("stock");
     edit_sources(&tree.source, &stock, variant.source_edits())?;
     tree.configure(&["tinyconfig"], &variant.config_fragment())?;

@@ -11,7 +11,7 @@
 //! tools-trixie-gcc-14/usr/bin/x86_64-linux-gnu-gcc-14.elf  the program
 //! ```
 //!
-//! Nothing of them is seen outside of a build ([`Toolchain::prepare_command`]).
+//! Nothing of them is seen outside of a build ([`Toolchain::put_tools_in_path`]).
 
 use crate::apt::{Apt, Release};
 use crate::arch::Arch;
@@ -47,7 +47,7 @@ pub struct Toolchain {
 
 impl Toolchain {
     /// Lets a program, and those it starts, find these tools before the host's.
-    pub fn prepare_command(&self, command: &mut Command) -> Result<()> {
+    pub fn put_tools_in_path(&self, command: &mut Command) -> Result<()> {
         let host = std::env::var_os("PATH").unwrap_or_default();
         let path = std::iter::once(self.root.join("usr/bin")).chain(std::env::split_paths(&host));
         let path = std::env::join_paths(path).context("the cache's path in PATH")?;

@@ -72,7 +72,7 @@ impl SimHost {
             SimEvent::Throttled(device, cgroup, is_read) => {
                 tasks.let_through(device as usize, cgroup as usize, is_read);
             }
-            SimEvent::Stall(device) => tasks.stall_disk(device as usize),
+            SimEvent::Stall(device) => tasks.begin_recurring_stall(device as usize),
             SimEvent::Journal(device) => tasks.commit_if_due(device as usize),
             SimEvent::Kjournald(device) => tasks.run_kjournald(device as usize),
             SimEvent::Checkpoint(device) => tasks.dirty_metadata(device as usize),
@@ -112,7 +112,10 @@ impl SimHost {
     pub fn check_invariants(&self, deeply: bool) {
         let tasks = &self.tasks;
         let counts = &tasks.counts;
-        assert!(counts.is_even(), "pages lost or made up: {counts:?}");
+        assert!(
+            counts.accounts_for_all_pages(),
+            "pages lost or made up: {counts:?}"
+        );
         let anonymous = tasks.check_memory(deeply);
         if !deeply && tasks.handled % 1024 != 0 {
             return;

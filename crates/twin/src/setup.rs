@@ -131,7 +131,7 @@ pub struct Levels {
 /// The host's dirty limits while nothing runs.
 ///
 /// # Errors
-/// As [`configure`].
+/// As [`configure_host`].
 pub fn dirty_levels(scenario: &Scenario) -> Result<Levels, Vec<Refusal>> {
     let config = configure_host(scenario)?;
     let (limit, background) = config.sysctl.dirty_levels(config.dirtyable, None);

@@ -38,7 +38,7 @@ pub struct Open {
 }
 
 /// Files open for writing on the device, of the cgroups that hold most, most first.
-pub fn find_open_files(
+pub fn find_files_of_dirtiest_writers(
     root: &Path,
     tree: &Hierarchy,
     settings: &AssistSettings,

@@ -144,7 +144,7 @@ impl AssistKeeper {
         let threads = device.threads.get_or_insert_default();
         let is_due = device.found.is_none_or(|then| now - then >= FIND_EVERY);
         if wanted > 0 && is_due {
-            threads.set_files(files::find_open_files(
+            threads.set_files(files::find_files_of_dirtiest_writers(
                 &self.root,
                 &self.tree,
                 &self.settings,

@@ -52,7 +52,7 @@ impl Homes {
     }
 
     /// Takes births and moves out of the events.
-    pub fn take_origins(&mut self, events: &mut Vec<Event>) {
+    pub fn absorb_origins(&mut self, events: &mut Vec<Event>) {
         events.retain(|event| {
             let (task, from) = match event.what {
                 What::Forked(child) => (child, From::Task(event.task)),
@@ -153,14 +153,14 @@ mod tests {
             event(1, What::Moved(13, inode)),
             event(12, What::SyncBegan),
         ];
-        homes.take_origins(&mut events);
+        homes.absorb_origins(&mut events);
         assert_eq!(events.len(), 1);
         let mut ask = |task| homes.find_home(task, 5);
         let at = |path: &str| Some(path.to_string());
         assert_eq!((ask(10), ask(11), ask(12)), (at("ci"), at("ci"), at("ci")));
         assert_eq!((ask(13), ask(14)), (at("ci/job"), None));
         // Its number is used again.
-        homes.take_origins(&mut vec![event(1, What::Forked(12))]); // by the first process
+        homes.absorb_origins(&mut vec![event(1, What::Forked(12))]); // by the first process
         assert_eq!(homes.find_home(12, 6), None);
     }
 }

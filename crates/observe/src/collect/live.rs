@@ -263,7 +263,7 @@ impl ToldSleeps {
     /// Takes note of new events, and asks for the cgroups of their tasks.
     fn note_events(&mut self, trace: &mut Trace) {
         let mut new = trace.events.split_off(self.noted.min(trace.events.len()));
-        self.homes.take_origins(&mut new);
+        self.homes.absorb_origins(&mut new);
         self.covered.note_events(&new);
         let now = now_ns();
         for event in new.iter().filter(|event| event.task > 0) {

@@ -181,7 +181,7 @@ impl Losses {
         let had = self.trace.events.len();
         self.tracing.read_buffers(&mut self.trace)?;
         let mut new = self.trace.events.split_off(had);
-        self.homes.take_origins(&mut new);
+        self.homes.absorb_origins(&mut new);
         self.trace.events.append(&mut new);
         if self.trace.events.len() == had {
             return Ok(());

@@ -149,7 +149,7 @@ impl Reads {
     pub fn take_events(&mut self) -> Result<()> {
         let mut trace = Trace::default();
         self.tracing.read_buffers(&mut trace)?;
-        self.homes.take_origins(&mut trace.events);
+        self.homes.absorb_origins(&mut trace.events);
         let ended = self.spans.end_spans(trace.events);
         if trace.lost > 0 {
             self.spans.under_way.clear();

@@ -100,7 +100,7 @@ impl Syncs {
     pub fn take_ended(&mut self) -> Result<Vec<Timed>> {
         let mut trace = Trace::default();
         self.tracing.read_buffers(&mut trace)?;
-        self.homes.take_origins(&mut trace.events);
+        self.homes.absorb_origins(&mut trace.events);
         let ended = self.spans.end_spans(trace.events).into_iter();
         let homes = &mut self.homes;
         Ok(ended

@@ -100,7 +100,7 @@ impl IntervalWatch {
             let had = self.trace.events.len();
             tracing.read_buffers(&mut self.trace)?;
             let mut new = self.trace.events.split_off(had);
-            self.homes.take_origins(&mut new);
+            self.homes.absorb_origins(&mut new);
             let tasks: BTreeSet<u32> = new.iter().map(|event| event.task).collect();
             for task in tasks.into_iter().take(MOST_TASKS) {
                 self.homes.find_home(task, now_ns());

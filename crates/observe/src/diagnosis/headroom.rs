@@ -50,7 +50,7 @@ pub fn drain_seconds_remedy(seen: &Observation, bound: DrainBound) -> Result<Rem
     let devices = seen.devices.iter();
     let written = seen
         .device_stack()
-        .sum_once(devices.map(|device| (&*device.bdi, device.written)));
+        .sum_without_handed_on(devices.map(|device| (&*device.bdi, device.written)));
     let rate = (written as f64 / seen.seconds.max(1.0)) as u64;
     let now = limits.freerun_pages() * PAGE;
     let wanted = seconds_with_room(seen, limits, host, rate / PAGE);

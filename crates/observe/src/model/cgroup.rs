@@ -97,7 +97,7 @@ impl Cgroup {
     }
 
     fn sum_devices(&self, stack: &Stack, bytes: impl Fn(&Io) -> u64) -> u64 {
-        stack.sum_once(self.io.iter().map(|(device, io)| (&**device, bytes(io))))
+        stack.sum_without_handed_on(self.io.iter().map(|(device, io)| (&**device, bytes(io))))
     }
 }
 

@@ -49,7 +49,7 @@ impl Stack {
     /// The sum of what went to devices, with each byte once. Of a device that lies on others counts
     /// what has not gone on: dm-crypt still encrypts it, or a thread of md's hands it on, in whose
     /// name the kernel counts it there.
-    pub fn sum_once<'a>(&self, went: impl IntoIterator<Item = (&'a str, u64)>) -> u64 {
+    pub fn sum_without_handed_on<'a>(&self, went: impl IntoIterator<Item = (&'a str, u64)>) -> u64 {
         let went: BTreeMap<&str, u64> = went.into_iter().collect();
         let sum = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
         sum(&mut went.iter().map(|(device, bytes)| {
@@ -76,22 +76,28 @@ mod tests {
     fn a_byte_counts_once() {
         let lvm = stack(&[("253:0", &["8:0"]), ("253:1", &["8:0"])]);
         assert_eq!(
-            lvm.sum_once([("253:0", 10), ("253:1", 20), ("8:0", 35)]),
+            lvm.sum_without_handed_on([("253:0", 10), ("253:1", 20), ("8:0", 35)]),
             35
         );
         let on_luks = stack(&[("253:1", &["253:0"]), ("253:0", &["259:0"])]);
         let encrypts = [("253:1", 10), ("253:0", 10), ("259:0", 8)];
-        assert_eq!(on_luks.sum_once(encrypts), 10);
+        assert_eq!(on_luks.sum_without_handed_on(encrypts), 10);
         let raid0 = stack(&[("9:0", &["8:0", "8:16"])]);
-        assert_eq!(raid0.sum_once([("9:0", 10), ("8:0", 5), ("8:16", 5)]), 10);
         assert_eq!(
-            raid0.sum_once([("9:0", 10)]),
+            raid0.sum_without_handed_on([("9:0", 10), ("8:0", 5), ("8:16", 5)]),
+            10
+        );
+        assert_eq!(
+            raid0.sum_without_handed_on([("9:0", 10)]),
             10,
             "handed on by md's thread"
         );
-        assert_eq!(Stack::default().sum_once([("8:0", 10), ("8:16", 5)]), 15);
         assert_eq!(
-            Stack::default().sum_once([("a", u64::MAX), ("b", 5)]),
+            Stack::default().sum_without_handed_on([("8:0", 10), ("8:16", 5)]),
+            15
+        );
+        assert_eq!(
+            Stack::default().sum_without_handed_on([("a", u64::MAX), ("b", 5)]),
             u64::MAX
         );
     }

@@ -213,7 +213,7 @@ pub fn find_stalls(trace: &Trace) -> Vec<Stall> {
             | What::ReadCompleted(..) => {}
         }
     }
-    still_asleep(trace, &tasks, ends_are_seen || switches, &mut stalls);
+    end_open_stalls(trace, &tasks, ends_are_seen || switches, &mut stalls);
     stalls.sort_by_key(|stall| stall.ns);
     stalls
 }
@@ -247,7 +247,7 @@ fn push_span(since: Option<u64>, end: &Event, kind: StallKind, stalls: &mut Vec<
 }
 
 /// Ends stalls that had not ended when the trace did: they count up to there.
-fn still_asleep(
+fn end_open_stalls(
     trace: &Trace,
     tasks: &HashMap<u32, Task>,
     ends_are_seen: bool,

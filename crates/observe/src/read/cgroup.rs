@@ -249,7 +249,7 @@ fn io_stat(text: &str) -> BTreeMap<String, Io> {
 /// Bytes that the text of an `io.stat` has as written.
 pub fn written_bytes(io_stat_text: &str, stack: &Stack) -> u64 {
     let devices = io_stat(io_stat_text);
-    stack.sum_once(devices.iter().map(|(device, io)| (&**device, io.written)))
+    stack.sum_without_handed_on(devices.iter().map(|(device, io)| (&**device, io.written)))
 }
 
 /// Numbers of the devices that the text of an `io.stat` has reads or writes of.

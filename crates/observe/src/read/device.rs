@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(found(machine.path(), "253:0").below, ["8:0"]);
         assert_eq!(found(machine.path(), "8:0").below, Vec::<String>::new());
         assert_eq!(
-            read_stack(machine.path()).sum_once([("8:0", 9), ("253:0", 9)]),
+            read_stack(machine.path()).sum_without_handed_on([("8:0", 9), ("253:0", 9)]),
             9
         );
     }

@@ -134,7 +134,7 @@ impl Blk {
     }
 
     /// A disk stands still from now on, for a while.
-    pub fn stall_disk(&mut self, device: usize) {
+    pub fn begin_recurring_stall(&mut self, device: usize) {
         let now = self.now;
         if let Some(again) = self.devices[device].stand_still(now) {
             self.schedule_event(again, SimEvent::Stall(device as u32));

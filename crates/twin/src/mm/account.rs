@@ -171,7 +171,7 @@ impl Mm {
             .iter()
             .map(|c| &c.counts)
             .chain(self.wbs.iter().map(|wb| &wb.counts));
-        all.for_each(|counts| assert!(counts.is_even(), "{counts:?}"));
+        all.for_each(|counts| assert!(counts.accounts_for_all_pages(), "{counts:?}"));
         if let Some(root) = self.cgroups.first() {
             assert_eq!(root.subtree, self.counts, "the root's subtree is the host");
         }

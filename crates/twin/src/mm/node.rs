@@ -305,7 +305,7 @@ impl Node {
     }
 
     /// Number of pages from `at` on that are on the swap disk alone, of `count` at most.
-    pub fn swapped_pages(&self, mapping: u32, at: u64, count: u64) -> u64 {
+    pub fn leading_swapped_pages(&self, mapping: u32, at: u64, count: u64) -> u64 {
         let pages = &self.mappings[mapping as usize].pages;
         let end = (at + count).min(pages.len() as u64);
         let rest = &pages[at as usize..end as usize];

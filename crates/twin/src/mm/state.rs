@@ -33,7 +33,7 @@ impl PageCounts {
 
     /// `true` if nothing has been lost or made up.
     #[cfg(any(test, debug_assertions))]
-    pub fn is_even(&self) -> bool {
+    pub fn accounts_for_all_pages(&self) -> bool {
         self.dirtied == self.written + self.dirty + self.writeback + self.dropped
     }
 }

@@ -245,7 +245,7 @@ impl Tasks {
         let Some(swap) = &node.swap else { return };
         let (device, pages) = (
             swap.device,
-            node.swapped_pages(mapping, alloc.at, CLUSTER.min(room)),
+            node.leading_swapped_pages(mapping, alloc.at, CLUSTER.min(room)),
         );
         self.swap_in(mapping, alloc.at, pages);
         let request = Request {

@@ -80,7 +80,7 @@ impl Tasks {
                 self.tasks[index].state = State::Syncing(step);
                 if !self.get_blocks(index, file) {
                     self.change_task_activity(index, PsiFlags::Iowait);
-                } else if !self.put_in_line(index, device) {
+                } else if !self.submit_next_dirty_run(index, device) {
                     let hctx = self.devices[device].hctx_of(wb, cpu);
                     self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
                     self.change_task_activity(index, PsiFlags::Iowait);
@@ -142,7 +142,7 @@ impl Tasks {
 
     /// The next run of dirty pages, as much as fits into a request; false if there is no slot for
     /// it.
-    fn put_in_line(&mut self, index: usize, device: usize) -> bool {
+    fn submit_next_dirty_run(&mut self, index: usize, device: usize) -> bool {
         let (file, cpu) = (self.tasks[index].file, self.entities[index].cpu);
         let wb = self.files[file].wb;
         let (hctx, cgroup) = (

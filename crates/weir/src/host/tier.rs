@@ -256,7 +256,7 @@ fn plain_table<T: Into<comfy_table::Row>>(heads: T) -> Table {
     table
 }
 
-/// Figures to the right: all columns but the first and those from `until` on that are words.
+/// The table as text, with all columns to the right but the first and the one with index `words`.
 fn align_figures(mut table: Table, words: usize) -> String {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));

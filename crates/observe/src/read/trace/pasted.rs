@@ -29,7 +29,7 @@ const CALLS: [&str; 14] = [
 pub fn describe_waits(text: &str) -> Option<String> {
     read_folded_stacks(text)
         .or_else(|| read_strace_times(text))
-        .or_else(|| read_process_list(text))
+        .or_else(|| describe_process_waits(text))
         .or_else(|| {
             text.contains("%util").then(|| {
                 "it is iostat's, which shows how busy disks are, not which task waits behind what".into()
@@ -106,7 +106,7 @@ fn read_strace_times(text: &str) -> Option<String> {
 }
 
 /// Lines of `ps -eo pid,stat,wchan:30,comm`, in any order of columns.
-fn read_process_list(text: &str) -> Option<String> {
+fn describe_process_waits(text: &str) -> Option<String> {
     let header = text.lines().next()?;
     if !header.split_whitespace().any(|word| word == "WCHAN") {
         return None;
