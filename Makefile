@@ -87,7 +87,7 @@ test: ## check format and lints, run every test, guests included (twenty minutes
 test-quick: ## run every test that needs no guest
 	cargo test --locked --workspace --exclude weir
 	cargo test --locked --package weir --bins --test agent --test cli --test docs --test house --test knobs \
-		--test manual --test packages --test prose --test report --test top --test words
+		--test manual --test packages --test plan --test prose --test report --test top --test words
 
 scenarios: setup ## run all scenarios at full length, three times each (an hour or more)
 	@failed=; for scenario in scenarios/*.toml; do \

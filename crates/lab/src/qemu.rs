@@ -90,7 +90,7 @@ pub struct Machine<'a> {
     pub image: &'a Path,
     /// What all guests of the kernel have in common.
     pub base: &'a Base,
-    /// What this one is to do, see [`crate::prepare::write_work`].
+    /// Archive of the work of this guest, as [`crate::prepare::write_work`] writes it.
     pub work: &'a File,
     /// Where saved guests are kept.
     pub cache: &'a Cache,

@@ -275,8 +275,8 @@ impl ObjectiveKeeper {
         }
     }
 
-    /// Narrows queues of disks, or windows where there is the module; whether ceilings have to do
-    /// the rest.
+    /// Narrows queues of disks, or windows where there is the module. Returns whether ceilings have
+    /// to do the rest.
     fn narrow_queues_or_windows(
         &self,
         of: &mut KeptObjective,
@@ -290,7 +290,7 @@ impl ObjectiveKeeper {
         }
     }
 
-    /// Narrows queues of disks; whether ceilings have to do the rest.
+    /// Narrows queues of disks. Returns whether ceilings have to do the rest.
     fn narrow_queues(
         &self,
         of: &mut KeptObjective,

@@ -69,7 +69,8 @@ fn a_disk_below_tells_whether_it_could_do_more() {
     assert!(said.ends_with("its disks busy 43 % of the time"), "{said}");
     seen.devices[1].busy_ms = 9_900;
     assert!(victim(&seen).drain.starts_with("device-bound"));
-    // What a flusher gathers counts as the disk's work; one that ran in every round says otherwise.
+    // Requests that a flusher gathers count as the disk's work; one that ran in every round says
+    // otherwise.
     seen.flushers.rounds = 100;
     seen.flushers.ran_for = [("254:0".into(), 97)].into();
     let said = victim(&seen).drain;

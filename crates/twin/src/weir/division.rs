@@ -435,7 +435,7 @@ impl Hooks {
             let least = division.least_beside(child, now);
             let one = division.contender_mut(child);
             one.vtime = division::join(one.vtime, least, budget);
-            // What it had no room for before it ceased says nothing.
+            // That it had no room before it ceased says nothing.
             (one.is_queued, one.room_due) = (true, None);
         }
     }

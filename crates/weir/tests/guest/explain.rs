@@ -345,7 +345,7 @@ fn the_bill_costs_half_a_percent_of_a_cpu_at_most() {
     common::passes(&args);
 }
 
-/// What the event by which a task's cgroup is known after its end adds to a fork.
+/// Cost of a fork with the event by which a task's cgroup is known after its end.
 #[test]
 #[ignore = "a minute: make stalls"]
 fn explain_adds_little_to_a_fork() {
