@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Asking for the beat, which beat.c does: hooks that are wanted, a knob that was set, a
- * group that was made.  Below all that asks.
+ * record that was made.  Below all that asks.
  */
 #include "weir.h"
 #include <linux/sched/signal.h>
@@ -9,7 +9,7 @@
 
 struct weir_beat weir_beat;
 
-/* There is a group, so there is one to be dropped some day. */
+/* There is a record, so there is one to be dropped some day. */
 void weir_beat_start(void)
 {
 	if (!READ_ONCE(weir_beat.stopping))

@@ -25,7 +25,7 @@
  * A wait keeps numbers: its tickets, and the serial number of the level's css, by which
  * the level is looked up on the task's path.
  *
- * A line's parts (policy/bandwidth.c) are counted by a list in the level's group of the
+ * A line's parts (policy/bandwidth.c) are counted by a list in the level's record of the
  * children that dirtied something lately: until what they owed then is paid, and a second.
  *
  * A cgroup that is held here holds no other: neither the device nor the wb are told,
@@ -50,44 +50,44 @@ static struct cgroup_subsys_state *css_of_current(void)
 	return task_css(current, memory_cgrp_id);
 }
 
-/* The bound of @group is another, or ends.  The caller holds weir_lock. */
-void weir_bandwidth_change(struct weir_group *group, u64 bytes)
+/* The bound of @record is another, or ends.  The caller holds weir_lock. */
+void weir_bandwidth_change(struct weir_record *record, u64 bytes)
 {
-	u64 was = group->bandwidth_bytes;
+	u64 was = record->bandwidth_bytes;
 
-	raw_spin_lock(&group->lock);
+	raw_spin_lock(&record->lock);
 	/* pages dirtied until now are paid for by the bound until now */
 	if (was == WEIR_UNLIMITED)
-		weir_bandwidth_start(&group->bandwidth, ktime_get_ns());
+		weir_bandwidth_start(&record->bandwidth, ktime_get_ns());
 	else
-		weir_bandwidth_advance(&group->bandwidth, was, ktime_get_ns());
-	WRITE_ONCE(group->bandwidth_bytes, bytes);
-	raw_spin_unlock(&group->lock);
+		weir_bandwidth_advance(&record->bandwidth, was, ktime_get_ns());
+	WRITE_ONCE(record->bandwidth_bytes, bytes);
+	raw_spin_unlock(&record->lock);
 	WRITE_ONCE(weir_bandwidth_count,
 		   weir_bandwidth_count + (bytes != WEIR_UNLIMITED) - (was != WEIR_UNLIMITED));
 }
 
 /* Is there a bound here or above? */
-static bool is_bounded(const struct weir_group *group)
+static bool is_bounded(const struct weir_record *record)
 {
-	while (group && READ_ONCE(group->bandwidth_bytes) == WEIR_UNLIMITED)
-		group = group->parent;
-	return group;
+	while (record && READ_ONCE(record->bandwidth_bytes) == WEIR_UNLIMITED)
+		record = record->parent;
+	return record;
 }
 
 /* The part of @level's line for tasks of its child @below, or of its own if that is NULL. */
-static struct weir_part *part_of(struct weir_group *level, struct weir_group *below)
+static struct weir_part *part_of(struct weir_record *level, struct weir_record *below)
 {
 	return below ? &below->part : &level->own_part;
 }
 
 /* By which a part is told from others of the line. */
-static u64 part_number(const struct weir_group *below)
+static u64 part_number(const struct weir_record *below)
 {
 	return below ? below->css->serial_nr : 0;
 }
 
-static void forget_part(struct weir_group *level, struct weir_part *part)
+static void forget_part(struct weir_record *level, struct weir_part *part)
 {
 	list_del_init(&part->node);
 	level->parts--;
@@ -98,7 +98,7 @@ static void forget_part(struct weir_group *level, struct weir_part *part)
  * have not done so for long do not any more.  Some are looked at, in turns.  Under
  * @level's lock.
  */
-static void count_part(struct weir_group *level, struct weir_part *part)
+static void count_part(struct weir_record *level, struct weir_part *part)
 {
 	struct weir_part *oldest;
 	int looks = PARTS_LOOKED_AT;
@@ -116,79 +116,79 @@ static void count_part(struct weir_group *level, struct weir_part *part)
 	level->parts++;
 }
 
-/* A group goes, after all below it; a pass may still have found it. */
-void weir_bandwidth_drop(struct weir_group *group)
+/* A record goes, after all below it; a pass may still have found it. */
+void weir_bandwidth_drop(struct weir_record *record)
 {
-	struct weir_group *level = group->parent;
+	struct weir_record *level = record->parent;
 
 	if (!level)
 		return;
 	raw_spin_lock(&level->lock);
-	group->part.gone = true;
-	if (!list_empty(&group->part.node))
-		forget_part(level, &group->part);
+	record->part.gone = true;
+	if (!list_empty(&record->part.node))
+		forget_part(level, &record->part);
 	raw_spin_unlock(&level->lock);
 }
 
-void weir_bandwidth_made(struct weir_group *group)
+void weir_bandwidth_made(struct weir_record *record)
 {
-	INIT_LIST_HEAD(&group->part.node);
-	INIT_LIST_HEAD(&group->own_part.node);
-	INIT_LIST_HEAD(&group->part_list);
+	INIT_LIST_HEAD(&record->part.node);
+	INIT_LIST_HEAD(&record->own_part.node);
+	INIT_LIST_HEAD(&record->part_list);
 }
 
 /*
- * Charge @hold's pages to every bound from @group upwards; while weir observes, they
+ * Charge @hold's pages to every bound from @record upwards; while weir observes, they
  * are forgiven at once.
  */
-static void charge_path(struct weir_group *group, struct weir_bandwidth_hold *hold)
+static void charge_path(struct weir_record *record, struct weir_bandwidth_hold *hold)
 {
 	bool observe = READ_ONCE(weir_observe);
-	struct weir_group *below = NULL;
+	struct weir_record *below = NULL;
 	struct weir_part *part;
 	u64 now_ns;
 
-	for (; group; below = group, group = group->parent) {
-		if (READ_ONCE(group->bandwidth_bytes) == WEIR_UNLIMITED)
+	for (; record; below = record, record = record->parent) {
+		if (READ_ONCE(record->bandwidth_bytes) == WEIR_UNLIMITED)
 			continue;
-		raw_spin_lock(&group->lock);
+		raw_spin_lock(&record->lock);
 		now_ns = ktime_get_ns();
-		part = part_of(group, below);
-		if (group->bandwidth_bytes != WEIR_UNLIMITED) {
-			count_part(group, part);
-			weir_bandwidth_charge(&group->bandwidth, &part->line, group->parts,
-					      group->bandwidth_bytes, now_ns,
-					      group->css->serial_nr, hold);
-			if (hold->number == group->css->serial_nr) {
+		part = part_of(record, below);
+		if (record->bandwidth_bytes != WEIR_UNLIMITED) {
+			count_part(record, part);
+			weir_bandwidth_charge(&record->bandwidth, &part->line, record->parts,
+					      record->bandwidth_bytes, now_ns,
+					      record->css->serial_nr, hold);
+			if (hold->number == record->css->serial_nr) {
 				hold->part_number = part_number(below);
-				hold->bound = group->bandwidth_bytes;
+				hold->bound = record->bandwidth_bytes;
 			}
 			part->until_ms = weir_now_ms() + hold->due_ms +
 					 WEIR_BANDWIDTH_PART_LINGERS_MS;
 		}
 		if (observe) {
-			weir_bandwidth_start(&group->bandwidth, now_ns);
+			weir_bandwidth_start(&record->bandwidth, now_ns);
 			weir_bandwidth_start(&part->line, now_ns);
 		}
-		raw_spin_unlock(&group->lock);
+		raw_spin_unlock(&record->lock);
 	}
 }
 
 /* Charge what the current task dirtied of the @reported pages since its last report. */
-static void report_pages(struct weir_group *group, u64 reported,
+static void report_pages(struct weir_record *record, u64 reported,
 			 struct weir_bandwidth_hold *hold)
 {
 	/* the table is of tasks below a bound, which most of a host's may not be */
-	if (!is_bounded(group))
+	if (!is_bounded(record))
 		return;
 	hold->pages = weir_dirtied_by_current(&bandwidth_reporters, reported);
-	charge_path(group, hold);
+	charge_path(record, hold);
 }
 
 /* For how long are the tickets of @hold to be waited for still, in ms?  Under RCU. */
-static u64 still_due_ms(struct weir_group *group, struct weir_bandwidth_hold *hold)
+static u64 still_due_ms(struct weir_record *record, struct weir_bandwidth_hold *hold)
 {
-	struct weir_group *level = group, *below = NULL;
+	struct weir_record *level = record, *below = NULL;
 	struct weir_part *part;
 	bool is_bound = false;
 	u64 due_ms = 0;
@@ -211,18 +211,18 @@ static u64 still_due_ms(struct weir_group *group, struct weir_bandwidth_hold *ho
 		return due_ms;
 	/* that line is gone: to the end of the longest */
 	*hold = (struct weir_bandwidth_hold) {};
-	charge_path(group, hold);
+	charge_path(record, hold);
 	return hold->due_ms;
 }
 
 /* The current task's call is over: charge what it dirtied since its last pass. */
-static void charge_rest(struct weir_group *group, struct weir_bandwidth_hold *hold)
+static void charge_rest(struct weir_record *record, struct weir_bandwidth_hold *hold)
 {
 	struct weir_bandwidth_hold rest = {};
 
 	if (!IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) || current->nr_dirtied <= 0)
 		return;
-	report_pages(group, current->nr_dirtied, &rest);
+	report_pages(record, current->nr_dirtied, &rest);
 	if (rest.number)
 		*hold = rest;
 }
@@ -231,16 +231,16 @@ static void charge_rest(struct weir_group *group, struct weir_bandwidth_hold *ho
 static u64 bandwidth_due_ms(struct weir_call *call, u64 slept_ns)
 {
 	struct weir_bandwidth_hold *hold = &call->owed[WEIR_DEBT_BANDWIDTH].hold;
-	struct weir_group *group;
+	struct weir_record *record;
 	u64 due_ms = 0;
 
 	rcu_read_lock();
-	group = weir_group_nearest(css_of_current());
-	if (group) {
+	record = weir_record_nearest(css_of_current());
+	if (record) {
 		if (!slept_ns)
-			charge_rest(group, hold);
-		this_cpu_add(group->stats->bandwidth_held_ns, slept_ns);
-		due_ms = still_due_ms(group, hold);
+			charge_rest(record, hold);
+		this_cpu_add(record->stats->bandwidth_held_ns, slept_ns);
+		due_ms = still_due_ms(record, hold);
 	}
 	rcu_read_unlock();
 	if (hold->least)
@@ -286,20 +286,20 @@ static bool owe_bandwidth(const struct weir_bandwidth_hold *hold)
 void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_hold *hold)
 {
 	bool observe = READ_ONCE(weir_observe);
-	struct weir_group *group;
+	struct weir_record *record;
 
 	/* without that account of the task's, a refused pass would report its pages again */
 	if (!IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) && (flags & BDP_ASYNC))
 		pages = 0;
 	rcu_read_lock();
-	group = weir_group_nearest(css_of_current());
-	if (group)
-		report_pages(group, pages, hold);
+	record = weir_record_nearest(css_of_current());
+	if (record)
+		report_pages(record, pages, hold);
 	if (weir_bandwidth_holds(hold)) {
 		if (observe) {
-			weir_count(group, would_pace);
+			weir_count(record, would_pace);
 		} else if (owe_bandwidth(hold)) {
-			weir_count(group, bandwidth_held);
+			weir_count(record, bandwidth_held);
 			hold->least = 0;
 		}
 	}
@@ -312,14 +312,14 @@ void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_ho
 void weir_bandwidth_exit(void)
 {
 	struct weir_bandwidth_hold hold = {};
-	struct weir_group *group;
+	struct weir_record *record;
 
 	if (!weir_bandwidth_any() || !IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) ||
 	    current->nr_dirtied <= 0 || !weir_acting())
 		return;
 	rcu_read_lock();
-	group = weir_group_nearest(css_of_current());
-	if (group)
-		report_pages(group, current->nr_dirtied, &hold);
+	record = weir_record_nearest(css_of_current());
+	if (record)
+		report_pages(record, current->nr_dirtied, &hold);
 	rcu_read_unlock();
 }

@@ -11,12 +11,12 @@
  *     hooks have effect: kernel.ftrace_enabled=0 takes them away without a word,
  *   - evaluates every floor against the live memory.max, memory.min and limit
  *     (evaluate.c),
- *   - goes on with the walk over all cgroups (group.c): groups for new ones below
+ *   - goes on with the walk over all cgroups (record.c): records for new ones below
  *     a knob, none for those that are gone and clean, sums of subtrees and bases
  *     of ratios brought up to date.
  * When no beat has proven anything for two seconds, passes and limits are left
  * to the kernel: nothing is decided by old values.  While no knob is set the walk
- * alone goes on, every ten seconds, as long as there is a group.
+ * alone goes on, every ten seconds, as long as there is a record.
  *
  * All of it is done by one work item.  The task that writes the first knob waits for
  * it (arm.c) rather than doing it: a writer may be throttled in the middle, a kernel
@@ -102,17 +102,17 @@ static void beat_evaluate(void)
 	if (!weir_beat.failure)
 		weir_drain_beat(weir_pool.host_thresh, weir_pool.host_bg_thresh);
 	weir_floors_evaluate();
-	weir_groups_walk(BEAT_READS);
+	weir_records_walk(BEAT_READS);
 }
 
 static void beat_idle(void)
 {
 	WRITE_ONCE(weir_proven, false);
 	weir_drain_end();
-	weir_groups_walk(BEAT_READS);
-	/* with no group this was the last for now, wherever it got to */
-	if (!READ_ONCE(weir_group_count))
-		weir_groups_restart_walk();
+	weir_records_walk(BEAT_READS);
+	/* with no record this was the last for now, wherever it got to */
+	if (!READ_ONCE(weir_record_count))
+		weir_records_restart_walk();
 }
 
 static void beat(struct work_struct *work)
@@ -142,10 +142,10 @@ static void beat(struct work_struct *work)
 	smp_store_release(&weir_beat.ended, weir_beat.begun);
 	if (READ_ONCE(weir_beat.stopping))
 		return;
-	/* not queue_: a group that was made meanwhile has queued it for later */
+	/* not queue_: a record that was made meanwhile has queued it for later */
 	if (needed || flushers)
 		mod_delayed_work(weir_beat.queue, to_delayed_work(work), BEAT_JIFFIES);
-	else if (READ_ONCE(weir_group_count))
+	else if (READ_ONCE(weir_record_count))
 		queue_delayed_work(weir_beat.queue, to_delayed_work(work),
 				   WEIR_IDLE_JIFFIES);
 }

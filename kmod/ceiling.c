@@ -25,17 +25,17 @@
 #define STEP_LEAST_MS	8ULL
 
 /*
- * Write back what is dirty on @bdi below @group, whose ceiling is full; once in a beat,
+ * Write back what is dirty on @bdi below @record, whose ceiling is full; once in a beat,
  * however many ask.  Under RCU.
  */
-static void wake_below(struct weir_group *group, struct backing_dev_info *bdi)
+static void wake_below(struct weir_record *record, struct backing_dev_info *bdi)
 {
-	unsigned long woken = READ_ONCE(group->woken);
+	unsigned long woken = READ_ONCE(record->woken);
 	struct bdi_writeback *wb;
 	u32 looked_at = 0;
 
 	if ((woken && time_before(jiffies, woken + msecs_to_jiffies(WEIR_BEAT_MS))) ||
-	    cmpxchg(&group->woken, woken, jiffies ?: 1) != woken)
+	    cmpxchg(&record->woken, woken, jiffies ?: 1) != woken)
 		return;
 	list_for_each_entry_rcu(wb, &bdi->wb_list, bdi_node) {
 		if (looked_at++ == WBS_LOOKED_AT)
@@ -49,25 +49,25 @@ static void wake_below(struct weir_group *group, struct backing_dev_info *bdi)
 		if (!wb_has_dirty_io(wb) || writeback_in_progress(wb) || wb_dying(wb) ||
 		    !wb_tryget(wb))
 			continue;
-		if (cgroup_is_descendant(wb->memcg_css->cgroup, group->css->cgroup))
+		if (cgroup_is_descendant(wb->memcg_css->cgroup, record->css->cgroup))
 			weir_start_background(wb);
 		wb_put(wb);
 	}
 }
 
-/* The highest ceiling on the path of @group that is full: what it lets past binds all below. */
-static struct weir_group *full_above(struct weir_group *group)
+/* The highest ceiling on the path of @record that is full: what it lets past binds all below. */
+static struct weir_record *full_above(struct weir_record *record)
 {
-	struct weir_group *full = NULL;
+	struct weir_record *full = NULL;
 
-	for (; group; group = group->parent) {
+	for (; record; record = record->parent) {
 		struct weir_counts held;
 
-		if (!weir_group_has_ceiling(group))
+		if (!weir_record_has_ceiling(record))
 			continue;
-		held = weir_tree_counts(group);
-		if (weir_ceiling_full(weir_group_ceiling(group), &held))
-			full = group;
+		held = weir_tree_counts(record);
+		if (weir_ceiling_full(weir_record_ceiling(record), &held))
+			full = record;
 	}
 	return full;
 }
@@ -76,25 +76,25 @@ static struct weir_group *full_above(struct weir_group *group)
 static u64 still_full_ms(struct backing_dev_info *bdi, u64 pages)
 {
 	struct cgroup_subsys_state *css;
-	struct weir_group *group;
+	struct weir_record *record;
 	u64 now_ns, wait_ms = 0;
 
 	rcu_read_lock();
 	css = task_css(current, memory_cgrp_id);
-	group = weir_tree_nearest(css);
-	if (!group || !weir_tree_capped(group))
+	record = weir_tree_nearest(css);
+	if (!record || !weir_tree_capped(record))
 		goto out;
-	weir_tree_update(group);
-	group = full_above(group);
-	if (!group)
+	weir_tree_update(record);
+	record = full_above(record);
+	if (!record)
 		goto out;
-	raw_spin_lock(&group->lock);
+	raw_spin_lock(&record->lock);
 	now_ns = ktime_get_ns();
-	if (!weir_ceiling_lets_past(&group->past_ns, now_ns, pages))
-		wait_ms = div_u64(group->past_ns - now_ns, NSEC_PER_MSEC) + 1;
-	raw_spin_unlock(&group->lock);
+	if (!weir_ceiling_lets_past(&record->past_ns, now_ns, pages))
+		wait_ms = div_u64(record->past_ns - now_ns, NSEC_PER_MSEC) + 1;
+	raw_spin_unlock(&record->lock);
 	if (wait_ms)
-		wake_below(group, bdi);
+		wake_below(record, bdi);
 out:
 	rcu_read_unlock();
 	return wait_ms;
@@ -105,18 +105,18 @@ static void count_step(u64 slept_ns)
 {
 	struct cgroup_subsys_state *css;
 	enum weir_pause_by by = WEIR_BY_ANCESTOR;
-	struct weir_group *group;
+	struct weir_record *record;
 
 	rcu_read_lock();
 	css = task_css(current, memory_cgrp_id);
-	group = weir_tree_nearest(css);
-	if (group) {
-		if (group->css == css && weir_group_has_ceiling(group))
+	record = weir_tree_nearest(css);
+	if (record) {
+		if (record->css == css && weir_record_has_ceiling(record))
 			by = WEIR_BY_CEILING;
-		this_cpu_inc(group->stats->throttled);
-		this_cpu_add(group->stats->throttled_ns, slept_ns);
-		this_cpu_inc(group->stats->by[by].pauses);
-		this_cpu_add(group->stats->by[by].ns, slept_ns);
+		this_cpu_inc(record->stats->throttled);
+		this_cpu_add(record->stats->throttled_ns, slept_ns);
+		this_cpu_inc(record->stats->by[by].pauses);
+		this_cpu_add(record->stats->by[by].ns, slept_ns);
 	}
 	rcu_read_unlock();
 }

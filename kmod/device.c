@@ -4,7 +4,7 @@
  * policy/credit.c.  Without it a floor's owner who rewrites files of others
  * fills the host up to its limit and all floors on top.
  *
- * A group remembers what its wbs on the last devices had recorded.  One more device takes
+ * A record remembers what its wbs on the last devices had recorded.  One more device takes
  * the place of an earlier one.
  */
 #include "weir.h"
@@ -14,12 +14,12 @@
 #define PAGES_BITS	25
 #define PAGES_MASK	(BIT(PAGES_BITS) - 1)
 
-/* The place of a device among the group's, or NULL.  Under group->lock. */
-static struct weir_device *find_device(struct weir_group *group, u64 bdi_id)
+/* The place of a device among the record's, or NULL.  Under record->lock. */
+static struct weir_device *find_device(struct weir_record *record, u64 bdi_id)
 {
 	struct weir_device *device;
 
-	for (device = group->devices; device < group->devices + WEIR_DEVICES; device++) {
+	for (device = record->devices; device < record->devices + WEIR_DEVICES; device++) {
 		if (device->bdi_id == bdi_id)
 			return device;
 	}
@@ -31,40 +31,40 @@ static struct weir_device *find_device(struct weir_group *group, u64 bdi_id)
  * this pass dirtied, are new, if the device cannot have lost a place before: pages that
  * counted again each time would let a tenant rewrite as many of others'.
  */
-static struct weir_device *place_device(struct weir_group *group, u64 bdi_id,
+static struct weir_device *place_device(struct weir_record *record, u64 bdi_id,
 					u64 recorded, u64 own)
 {
-	bool again = group->next_device >= WEIR_DEVICES;
+	bool again = record->next_device >= WEIR_DEVICES;
 	struct weir_device *device =
-		&group->devices[group->next_device++ % WEIR_DEVICES];
+		&record->devices[record->next_device++ % WEIR_DEVICES];
 
 	/* stays above the number of places when it wraps */
-	group->next_device = group->next_device ?: WEIR_DEVICES;
+	record->next_device = record->next_device ?: WEIR_DEVICES;
 	device->bdi_id = bdi_id;
 	device->recorded = recorded - (again ? 0 : min(recorded, own));
 	return device;
 }
 
 /*
- * Pages that the group's @wb has recorded as dirtied since the last pass on it.  It is
+ * Pages that the record's @wb has recorded as dirtied since the last pass on it.  It is
  * read under the lock: what is noted never goes back but for a wb that was made anew.
  */
-static u64 newly_recorded(struct weir_group *group, struct bdi_writeback *wb, u64 own)
+static u64 newly_recorded(struct weir_record *record, struct bdi_writeback *wb, u64 own)
 {
 	u64 bdi_id = wb->bdi->id, recorded, pages = 0;
 	struct weir_device *device;
 
-	raw_spin_lock(&group->lock);
+	raw_spin_lock(&record->lock);
 	/* the cgroup has another by now, whose count is not this one's */
 	if (!wb_dying(wb)) {
 		recorded = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
-		device = find_device(group, bdi_id) ?:
-			 place_device(group, bdi_id, recorded, own);
+		device = find_device(record, bdi_id) ?:
+			 place_device(record, bdi_id, recorded, own);
 		if (recorded > device->recorded)
 			pages = recorded - device->recorded;
 		device->recorded = recorded;
 	}
-	raw_spin_unlock(&group->lock);
+	raw_spin_unlock(&record->lock);
 	return pages;
 }
 
@@ -104,7 +104,7 @@ u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 /* Of floors: what tasks have said when it was last asked. */
 static struct weir_reporters device_reporters;
 
-static void charge_credit(struct weir_group *floored, u64 own, u64 recorded, bool admitted)
+static void charge_credit(struct weir_record *floored, u64 own, u64 recorded, bool admitted)
 {
 	raw_spin_lock(&floored->lock);
 	weir_credit_charge(&floored->credit, READ_ONCE(floored->floor), own, recorded, admitted);
@@ -118,30 +118,30 @@ static void charge_credit(struct weir_group *floored, u64 own, u64 recorded, boo
  */
 void weir_device_exit(void)
 {
-	struct weir_group *group;
+	struct weir_record *record;
 
 	if (!IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) || current->nr_dirtied <= 0 ||
 	    !weir_acting() || READ_ONCE(weir_observe))
 		return;
 	rcu_read_lock();
-	group = weir_tree_nearest(rcu_dereference(current->cgroups)->
-				  subsys[memory_cgrp_id]);
-	group = weir_tree_floored(group);
-	if (group)
-		charge_credit(group,
+	record = weir_tree_nearest(rcu_dereference(current->cgroups)->
+				   subsys[memory_cgrp_id]);
+	record = weir_tree_floored(record);
+	if (record)
+		charge_credit(record,
 			      weir_dirtied_by_current(&device_reporters, current->nr_dirtied),
 			      0, true);
 	rcu_read_unlock();
 }
 
 /*
- * Account a pass of the group on its @wb in the credit of @floored, the next floor from it
+ * Account a pass of the record on its @wb in the credit of @floored, the next floor from it
  * upwards.
  */
-void weir_device_charge(struct weir_group *group, struct weir_group *floored,
+void weir_device_charge(struct weir_record *record, struct weir_record *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted)
 {
 	u64 own = weir_dirtied_by_current(&device_reporters, reported);
 
-	charge_credit(floored, own, newly_recorded(group, wb, own), admitted);
+	charge_credit(floored, own, newly_recorded(record, wb, own), admitted);
 }

@@ -113,9 +113,9 @@ static void set_vtime(struct weir_flusher *flusher, u64 vtime)
 
 static u32 weight_at(const struct weir_level *at)
 {
-	const struct weir_group *group = weir_level_record(at);
+	const struct weir_record *record = weir_level_record(at);
 
-	return group ? READ_ONCE(group->weight) : WEIR_WEIGHT_DEFAULT;
+	return record ? READ_ONCE(record->weight) : WEIR_WEIGHT_DEFAULT;
 }
 
 /* It counts among those that compete, on all of its path.  Under RCU. */
@@ -310,7 +310,7 @@ static void renew(struct weir_flusher *flusher)
 {
 	struct weir_level at = weir_flusher_level(flusher);
 	struct weir_branch *branch, *scope = flusher->contender->parent;
-	struct weir_group *group = weir_level_record(&at);
+	struct weir_record *record = weir_level_record(&at);
 	u32 hweight = weir_hweight(WEIR_HWEIGHT_ONE, WEIR_WEIGHT_DEFAULT, at.branch->weights);
 
 	for (; at.branch != scope; weir_level_up(&at)) {
@@ -323,10 +323,10 @@ static void renew(struct weir_flusher *flusher)
 	flusher->hweight = hweight;
 	branch = flusher->contender;
 	branch->hweight = weir_hweight(WEIR_HWEIGHT_ONE, branch->weight, scope->weights);
-	if (!group)
+	if (!record)
 		return;
-	WRITE_ONCE(group->hweight, hweight);
-	WRITE_ONCE(group->hweight_set, jiffies);
+	WRITE_ONCE(record->hweight, hweight);
+	WRITE_ONCE(record->hweight_set, jiffies);
 }
 
 /* It competes from now on, and has not of late: it is not far behind.  Under RCU. */
@@ -504,10 +504,10 @@ bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 	return true;
 }
 
-/* The group's part of what is divided where it competes, as it is shown; 0: it does not. */
-u32 weir_weight_portion(const struct weir_group *group)
+/* The record's part of what is divided where it competes, as it is shown; 0: it does not. */
+u32 weir_weight_portion(const struct weir_record *record)
 {
-	if (time_after(jiffies, READ_ONCE(group->hweight_set) + 2 * HZ))
+	if (time_after(jiffies, READ_ONCE(record->hweight_set) + 2 * HZ))
 		return 0;
-	return weir_weight_shown(READ_ONCE(group->hweight));
+	return weir_weight_shown(READ_ONCE(record->hweight));
 }

@@ -58,11 +58,11 @@ static u64 written_since(u64 *before, u64 now)
 /* Percent of the last ten seconds in which some task waited for memory. */
 static u32 memory_stall(void)
 {
-	static struct psi_group *group;
+	static struct psi_group *record;
 
-	if (!group)
-		group = (void *)weir_symbol_address("psi_system");
-	return group ? READ_ONCE(group->avg[PSI_MEM_SOME][0]) >> FSHIFT : 0;
+	if (!record)
+		record = (void *)weir_symbol_address("psi_system");
+	return record ? READ_ONCE(record->avg[PSI_MEM_SOME][0]) >> FSHIFT : 0;
 }
 #else
 static u32 memory_stall(void)

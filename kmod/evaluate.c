@@ -20,61 +20,61 @@ static struct weir_floor_pool floor_pool(void)
 }
 
 /*
- * Evaluates the part of its floor that the group's caps leave, before the pool's scale.
+ * Evaluates the part of its floor that the record's caps leave, before the pool's scale.
  */
-static void evaluate_wanted(struct weir_group *group)
+static void evaluate_wanted(struct weir_record *record)
 {
-	u64 wanted = weir_memory_floor(group);
+	u64 wanted = weir_memory_floor(record);
 
 	WRITE_ONCE(weir_pool.floors_wanted,
-		   weir_pool.floors_wanted + wanted - group->floor_wanted);
-	group->floor_wanted = wanted;
+		   weir_pool.floors_wanted + wanted - record->floor_wanted);
+	record->floor_wanted = wanted;
 }
 
 /*
  * Scales the floor to the pool.  Its subtree is counted by passes and the walk, not for
  * each floor here.
  */
-static void scale_floor(struct weir_group *group, const struct weir_floor_pool *pool)
+static void scale_floor(struct weir_record *record, const struct weir_floor_pool *pool)
 {
-	u64 others = weir_pool.floors_given - group->floor;
-	u64 floor = weir_floor_step(group->floor,
-				    weir_floor_effective(group->floor_wanted, pool),
+	u64 others = weir_pool.floors_given - record->floor;
+	u64 floor = weir_floor_step(record->floor,
+				    weir_floor_effective(record->floor_wanted, pool),
 				    others, pool);
 
-	if (!floor != !group->floor)
+	if (!floor != !record->floor)
 		weir_floors_epoch++;
 	weir_pool.floors_given = others + floor;
-	WRITE_ONCE(group->floor, floor);
-	weir_tree_review(group);
+	WRITE_ONCE(record->floor, floor);
+	weir_tree_review(record);
 }
 
 /*
- * Evaluate the floor of one group, if it has one.  The caller holds weir_lock.  Where the
+ * Evaluate the floor of one record, if it has one.  The caller holds weir_lock.  Where the
  * pool is full, it gets what the others leave, and its part once the beat has scaled those.
  */
-void weir_floor_evaluate(struct weir_group *group)
+void weir_floor_evaluate(struct weir_record *record)
 {
 	struct weir_floor_pool all;
 
-	if (!group->dirty_min_bytes && !group->floor_wanted)
+	if (!record->dirty_min_bytes && !record->floor_wanted)
 		return;
-	evaluate_wanted(group);
+	evaluate_wanted(record);
 	all = floor_pool();
-	scale_floor(group, &all);
+	scale_floor(record, &all);
 	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(&all));
 	weir_reserve_watch();
 }
 
 /*
- * Evaluate the base of the ratio of one group, and what its subtree holds.  The caller
+ * Evaluate the base of the ratio of one record, and what its subtree holds.  The caller
  * holds weir_lock.
  */
-void weir_group_evaluate(struct weir_group *group)
+void weir_record_evaluate(struct weir_record *record)
 {
-	weir_tree_update(group);
-	if (READ_ONCE(group->ceiling.ratio_percent))
-		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
+	weir_tree_update(record);
+	if (READ_ONCE(record->ceiling.ratio_percent))
+		WRITE_ONCE(record->avail, weir_memory_dirtyable(record));
 }
 
 /*
@@ -91,13 +91,13 @@ void weir_floors_evaluate(void)
 		left -= now;
 		spin_lock(&weir_lock);
 		for (; now && !list_empty(&weir_floors); now--) {
-			struct weir_group *group = list_first_entry(&weir_floors,
-								    struct weir_group, floors);
+			struct weir_record *record = list_first_entry(&weir_floors,
+								      struct weir_record, floors);
 
-			raw_spin_lock(&group->lock);
-			weir_credit_forgive(&group->credit, group->floor);
-			raw_spin_unlock(&group->lock);
-			weir_floor_evaluate(group);
+			raw_spin_lock(&record->lock);
+			weir_credit_forgive(&record->credit, record->floor);
+			raw_spin_unlock(&record->lock);
+			weir_floor_evaluate(record);
 			list_rotate_left(&weir_floors);
 		}
 		spin_unlock(&weir_lock);

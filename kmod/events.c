@@ -76,7 +76,7 @@ void weir_events_list(struct weir_pass_state *state)
 /* Count the pause that is over, if one was. */
 static void settle_pause(struct weir_pass_state *state)
 {
-	struct weir_group *group;
+	struct weir_record *record;
 	u64 slept_ns;
 
 	if (!state->paused)
@@ -85,11 +85,11 @@ static void settle_pause(struct weir_pass_state *state)
 	state->pauses++;
 	slept_ns = ktime_get_ns() - state->since_ns;
 	rcu_read_lock();
-	/* again: the group may have gone while the task slept */
-	group = weir_tree_nearest(state->css);
-	if (group) {
-		this_cpu_inc(group->stats->by[state->by].pauses);
-		this_cpu_add(group->stats->by[state->by].ns, slept_ns);
+	/* again: the record may have gone while the task slept */
+	record = weir_tree_nearest(state->css);
+	if (record) {
+		this_cpu_inc(record->stats->by[state->by].pauses);
+		this_cpu_add(record->stats->by[state->by].ns, slept_ns);
 	}
 	rcu_read_unlock();
 }
@@ -109,21 +109,21 @@ void weir_events_unlist(struct weir_pass_state *state)
 	raw_spin_unlock(&bucket->lock);
 }
 
-/* The next floor from @group upwards. */
-static u64 floor_of(struct weir_group *group)
+/* The next floor from @record upwards. */
+static u64 floor_of(struct weir_record *record)
 {
-	group = weir_tree_floored(group);
-	return group ? READ_ONCE(group->floor) : 0;
+	record = weir_tree_floored(record);
+	return record ? READ_ONCE(record->floor) : 0;
 }
 
 static void trace_pause(const struct weir_pass_state *state, struct bdi_writeback *wb,
 			u64 thresh, u64 dirty, u64 pages, long pause)
 {
-	struct weir_group *group = weir_tree_nearest(state->css);
+	struct weir_record *record = weir_tree_nearest(state->css);
 
 	trace_dirty_pause(cgroup_id(state->css->cgroup), bdi_dev_name(wb->bdi),
-			  state->by, thresh, dirty, floor_of(group),
-			  weir_tree_ceiling(group), pages,
+			  state->by, thresh, dirty, floor_of(record),
+			  weir_tree_ceiling(record), pages,
 			  jiffies_to_msecs(pause));
 }
 
@@ -199,8 +199,8 @@ static void on_exit_task(void *unused, struct task_struct *task)
 	weir_bandwidth_exit();
 }
 
-static void on_exit_with_group(void *unused, struct task_struct *task,
-			       bool group_dead)
+static void on_exit_with_record(void *unused, struct task_struct *task,
+				bool group_dead)
 {
 	weir_device_exit();
 	weir_bandwidth_exit();
@@ -208,7 +208,7 @@ static void on_exit_with_group(void *unused, struct task_struct *task,
 
 static void *exit_probe(void)
 {
-	return weir_layout.exit_with_group ? (void *)on_exit_with_group :
+	return weir_layout.exit_with_record ? (void *)on_exit_with_record :
 					     (void *)on_exit_task;
 }
 
@@ -219,11 +219,11 @@ static void *pause_probe(void)
 }
 
 /* A floor left a pass out. */
-void weir_events_admit(struct weir_group *group, struct bdi_writeback *wb,
+void weir_events_admit(struct weir_record *record, struct bdi_writeback *wb,
 		       const struct weir_floor_pass *pass, u64 pages)
 {
 	if (trace_dirty_admit_enabled())
-		trace_dirty_admit(cgroup_id(group->css->cgroup),
+		trace_dirty_admit(cgroup_id(record->css->cgroup),
 				  bdi_dev_name(wb->bdi), pass->floor,
 				  max(pass->memcg_dirty, pass->wb_dirty), pages);
 }

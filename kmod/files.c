@@ -28,7 +28,7 @@
  *   EINTR       the writer was killed
  *
  * A write evaluates its own cgroup; what follows for others comes with the next
- * beat, 200 ms later at most on a host of a thousand cgroups (group.c).  Reading
+ * beat, 200 ms later at most on a host of a thousand cgroups (record.c).  Reading
  * makes nothing and takes no lock.
  */
 #include "weir.h"
@@ -47,61 +47,61 @@ static int knob_parse(enum weir_knob knob, const char *text, size_t len,
 	}
 }
 
-static u64 knob_value(const struct weir_group *group, enum weir_knob knob)
+static u64 knob_value(const struct weir_record *record, enum weir_knob knob)
 {
-	if (!group)
+	if (!record)
 		return weir_knob_unset(knob);
 	switch (knob) {
-	case WEIR_KNOB_DIRTY_MIN: return READ_ONCE(group->dirty_min_bytes);
-	case WEIR_KNOB_DIRTY_BYTES: return READ_ONCE(group->ceiling.bytes);
-	case WEIR_KNOB_DIRTY_WEIGHT: return READ_ONCE(group->weight);
-	case WEIR_KNOB_DIRTY_BANDWIDTH: return READ_ONCE(group->bandwidth_bytes);
-	case WEIR_KNOB_WRITEBACK_BYTES: return READ_ONCE(group->writeback_bytes);
-	default: return READ_ONCE(group->ceiling.ratio_percent);
+	case WEIR_KNOB_DIRTY_MIN: return READ_ONCE(record->dirty_min_bytes);
+	case WEIR_KNOB_DIRTY_BYTES: return READ_ONCE(record->ceiling.bytes);
+	case WEIR_KNOB_DIRTY_WEIGHT: return READ_ONCE(record->weight);
+	case WEIR_KNOB_DIRTY_BANDWIDTH: return READ_ONCE(record->bandwidth_bytes);
+	case WEIR_KNOB_WRITEBACK_BYTES: return READ_ONCE(record->writeback_bytes);
+	default: return READ_ONCE(record->ceiling.ratio_percent);
 	}
 }
 
 /* Note which of the two ceilings an unprivileged owner has set, and not cleared. */
-static void owners_ceiling_put(struct weir_group *group, enum weir_knob knob, u64 value,
+static void owners_ceiling_put(struct weir_record *record, enum weir_knob knob, u64 value,
 			       bool privileged)
 {
 	u32 bit = BIT(knob == WEIR_KNOB_DIRTY_BYTES);
 	bool owners = !privileged && value != weir_knob_unset(knob);
 
-	WRITE_ONCE(group->owners_ceilings, owners ? group->owners_ceilings | bit :
-						    group->owners_ceilings & ~bit);
+	WRITE_ONCE(record->owners_ceilings, owners ? record->owners_ceilings | bit :
+						    record->owners_ceilings & ~bit);
 }
 
 /* @privileged: set by root of the host, not by the owner of a delegated cgroup. */
-static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
+static void knob_put(struct weir_record *record, enum weir_knob knob, u64 value,
 		     u64 avail, bool privileged)
 {
-	bool had = weir_group_has_any(group);
+	bool had = weir_record_has_any(record);
 
 	switch (knob) {
 	case WEIR_KNOB_DIRTY_MIN:
-		WRITE_ONCE(group->dirty_min_bytes, value);
+		WRITE_ONCE(record->dirty_min_bytes, value);
 		break;
 	case WEIR_KNOB_DIRTY_BYTES:
-		owners_ceiling_put(group, knob, value, privileged);
-		WRITE_ONCE(group->ceiling.bytes, value);
+		owners_ceiling_put(record, knob, value, privileged);
+		WRITE_ONCE(record->ceiling.bytes, value);
 		break;
 	case WEIR_KNOB_DIRTY_WEIGHT:
-		weir_weight_change(group, value);
+		weir_weight_change(record, value);
 		break;
 	case WEIR_KNOB_DIRTY_BANDWIDTH:
-		weir_bandwidth_change(group, value);
+		weir_bandwidth_change(record, value);
 		break;
 	case WEIR_KNOB_WRITEBACK_BYTES:
-		weir_window_change(group, value);
+		weir_window_change(record, value);
 		break;
 	default:
-		owners_ceiling_put(group, knob, value, privileged);
-		/* the base of the ratio, before a pass can ask: weir_group_ceiling() */
-		WRITE_ONCE(group->avail, avail);
-		smp_store_release(&group->ceiling.ratio_percent, value);
+		owners_ceiling_put(record, knob, value, privileged);
+		/* the base of the ratio, before a pass can ask: weir_record_ceiling() */
+		WRITE_ONCE(record->avail, avail);
+		smp_store_release(&record->ceiling.ratio_percent, value);
 	}
-	weir_group_knobs_changed(group, had);
+	weir_record_knobs_changed(record, had);
 }
 
 static bool is_privileged(struct kernfs_open_file *of)
@@ -136,15 +136,15 @@ static bool may_arm(struct kernfs_open_file *of, enum weir_knob knob)
 static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value,
 		    u64 avail)
 {
-	struct weir_group *group = weir_group_find(of_css(of));
-	u64 old = knob_value(group, knob);
+	struct weir_record *record = weir_record_find(of_css(of));
+	u64 old = knob_value(record, knob);
 
-	if (!group || !weir_css_alive(of_css(of)))
+	if (!record || !weir_css_alive(of_css(of)))
 		return value == weir_knob_unset(knob) ? 0 : -ENODEV;
 	if (!may_set(of, knob, old, value))
 		return -EPERM;
-	knob_put(group, knob, value, avail, is_privileged(of));
-	weir_floor_evaluate(group);
+	knob_put(record, knob, value, avail, is_privileged(of));
+	weir_floor_evaluate(record);
 	return 0;
 }
 
@@ -154,22 +154,22 @@ static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value,
  */
 static u64 count_for(struct cgroup_subsys_state *css, enum weir_knob knob)
 {
-	struct weir_group *group;
+	struct weir_record *record;
 	u64 avail = 0;
 
 	rcu_read_lock();
-	group = weir_group_find(css);
-	if (group) {
-		weir_tree_update(group);
+	record = weir_record_find(css);
+	if (record) {
+		weir_tree_update(record);
 		if (knob == WEIR_KNOB_DIRTY_RATIO)
-			avail = weir_memory_dirtyable(group);
+			avail = weir_memory_dirtyable(record);
 	}
 	rcu_read_unlock();
 	return avail;
 }
 
 /*
- * Hooks are placed, and a group is made, before the lock is taken, and only for
+ * Hooks are placed, and a record is made, before the lock is taken, and only for
  * what is not the default.
  */
 static int prepare_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
@@ -184,7 +184,7 @@ static int prepare_set(struct kernfs_open_file *of, enum weir_knob knob, u64 val
 	/* a task that may not set it makes nothing; knob_set() has the last word */
 	if (!may_set(of, knob, old, value)) {
 		rcu_read_lock();
-		old = knob_value(weir_group_find(of_css(of)), knob);
+		old = knob_value(weir_record_find(of_css(of)), knob);
 		rcu_read_unlock();
 		if (!may_set(of, knob, old, value))
 			return -EPERM;
@@ -192,7 +192,7 @@ static int prepare_set(struct kernfs_open_file *of, enum weir_knob knob, u64 val
 	if (!may_arm(of, knob))
 		return -EPERM;
 	err = is_of_flushers(knob) ? weir_writepages_hook() : weir_arm();
-	return err ?: weir_group_make(of_css(of));
+	return err ?: weir_record_make(of_css(of));
 }
 
 static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
@@ -229,16 +229,16 @@ static int show_knob(struct seq_file *seq, void *unused)
 	u64 value;
 
 	rcu_read_lock();
-	value = knob_value(weir_group_find(seq_css(seq)), seq_cft(seq)->private);
+	value = knob_value(weir_record_find(seq_css(seq)), seq_cft(seq)->private);
 	rcu_read_unlock();
 	print_value(seq, value);
 	return 0;
 }
 
 /* The tightest ceiling that holds now, in bytes. */
-static u64 effective_ceiling(const struct weir_group *group)
+static u64 effective_ceiling(const struct weir_record *record)
 {
-	u64 pages = weir_tree_ceiling(group);
+	u64 pages = weir_tree_ceiling(record);
 
 	return pages == WEIR_UNLIMITED ? pages : pages << PAGE_SHIFT;
 }
@@ -248,7 +248,7 @@ static u64 pages_to_bytes(u64 pages)
 	return pages << PAGE_SHIFT;
 }
 
-static struct weir_counts without_group(struct cgroup_subsys_state *css)
+static struct weir_counts without_record(struct cgroup_subsys_state *css)
 {
 	struct weir_inherited inherited = {};
 	u32 cost = 0;
@@ -259,14 +259,14 @@ static struct weir_counts without_group(struct cgroup_subsys_state *css)
 }
 
 /* Fills in the pages of the cgroup, and the effect of its knobs and of those above it. */
-static void fill_levels(struct cgroup_subsys_state *css, struct weir_group *group,
+static void fill_levels(struct cgroup_subsys_state *css, struct weir_record *record,
 			u64 *stat)
 {
-	struct weir_counts own = group ? weir_tree_update(group) :
-				 without_group(css);
-	struct weir_counts subtree = group ? weir_tree_counts(group) : own;
-	/* a new cgroup's own group comes with the next beat */
-	struct weir_group *judged_by = weir_tree_nearest(css);
+	struct weir_counts own = record ? weir_tree_update(record) :
+				 without_record(css);
+	struct weir_counts subtree = record ? weir_tree_counts(record) : own;
+	/* a new cgroup's own record comes with the next beat */
+	struct weir_record *judged_by = weir_tree_nearest(css);
 
 	stat[WEIR_STAT_IN_EFFECT] = weir_in_effect();
 	stat[WEIR_STAT_DIRTY] = pages_to_bytes(own.dirty);
@@ -275,22 +275,22 @@ static void fill_levels(struct cgroup_subsys_state *css, struct weir_group *grou
 	stat[WEIR_STAT_SUBTREE_WRITEBACK] = pages_to_bytes(subtree.writeback);
 	stat[WEIR_STAT_CEILING] = weir_in_effect() ? effective_ceiling(judged_by) :
 						     WEIR_UNLIMITED;
-	if (!group)
+	if (!record)
 		return;
-	stat[WEIR_STAT_FOREIGN] = pages_to_bytes(weir_group_foreign(group));
+	stat[WEIR_STAT_FOREIGN] = pages_to_bytes(weir_record_foreign(record));
 	if (!weir_in_effect())
 		return;
-	stat[WEIR_STAT_FLOOR] = pages_to_bytes(READ_ONCE(group->floor));
-	stat[WEIR_STAT_FLOOR_UNUSED] = pages_to_bytes(atomic64_read(&group->unused));
-	stat[WEIR_STAT_WEIGHT_PORTION] = weir_weight_portion(group);
+	stat[WEIR_STAT_FLOOR] = pages_to_bytes(READ_ONCE(record->floor));
+	stat[WEIR_STAT_FLOOR_UNUSED] = pages_to_bytes(atomic64_read(&record->unused));
+	stat[WEIR_STAT_WEIGHT_PORTION] = weir_weight_portion(record);
 }
 
-static void fill_counters(struct weir_group *group, u64 *stat)
+static void fill_counters(struct weir_record *record, u64 *stat)
 {
 	struct weir_stats stats = {};
 	int by;
 
-	weir_group_stats(group, &stats);
+	weir_record_stats(record, &stats);
 	stat[WEIR_STAT_PASSES] = stats.passes;
 	stat[WEIR_STAT_FLOOR_ADMITTED] = stats.floor_admitted;
 	stat[WEIR_STAT_FLOOR_RELEASED] = stats.floor_released;
@@ -318,14 +318,14 @@ static void fill_counters(struct weir_group *group, u64 *stat)
 static int show_stat(struct seq_file *seq, void *unused)
 {
 	u64 stat[WEIR_STAT_COUNT] = {};
-	struct weir_group *group;
+	struct weir_record *record;
 	int key;
 
 	rcu_read_lock();
-	group = weir_group_find(seq_css(seq));
-	fill_levels(seq_css(seq), group, stat);
-	if (group)
-		fill_counters(group, stat);
+	record = weir_record_find(seq_css(seq));
+	fill_levels(seq_css(seq), record, stat);
+	if (record)
+		fill_counters(record, stat);
 	rcu_read_unlock();
 	stat[WEIR_STAT_MISSED] = weir_passes_unseen();
 	for (key = 0; key < WEIR_STAT_COUNT; key++) {

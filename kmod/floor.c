@@ -2,27 +2,27 @@
 /*
  * The floors on a writer's path, as its pass finds them.
  *
- * Every group from the writer's cgroup to the root may have a floor, and any that
+ * Every record from the writer's cgroup to the root may have a floor, and any that
  * has room will do.  So the pass is decided by the one that has most, with what
  * the path as a whole allows: a ceiling or memory.max that is filled wins.
  *
- * What a floor covers comes from the sums of tree.c.  A cgroup that has no group is in no
+ * What a floor covers comes from the sums of tree.c.  A cgroup that has no record is in no
  * sum, and no floor is about it: its passes are the kernel's.
  */
 #include "weir.h"
 
-/* The floor of @group, as @wb's writer finds it. */
-static struct weir_floor_cover find_cover(struct weir_group *group, struct bdi_writeback *wb)
+/* The floor of @record, as @wb's writer finds it. */
+static struct weir_floor_cover find_cover(struct weir_record *record, struct bdi_writeback *wb)
 {
-	struct weir_counts all = weir_tree_counts(group);
+	struct weir_counts all = weir_tree_counts(record);
 	u64 by_folio = all.dirty + all.writeback;
 
 	return (struct weir_floor_cover) {
-		.floor = READ_ONCE(group->floor),
-		.claim = weir_tree_claim(group),
+		.floor = READ_ONCE(record->floor),
+		.claim = weir_tree_claim(record),
 		.by_folio = by_folio,
 		.in_wb = weir_count_wb(wb, by_folio),
-		.foreign = weir_group_foreign(group),
+		.foreign = weir_record_foreign(record),
 	};
 }
 
@@ -30,28 +30,28 @@ static struct weir_floor_cover find_cover(struct weir_group *group, struct bdi_w
  * Pages to the nearest limit here or above, of a ceiling or of memory; 0 where floors
  * have filled what they may.
  */
-static u64 floor_room(struct weir_group *group)
+static u64 floor_room(struct weir_record *record)
 {
 	u64 left = WEIR_UNLIMITED;
 
-	for (; left && group; group = group->parent) {
-		struct weir_counts held = weir_tree_counts(group);
+	for (; left && record; record = record->parent) {
+		struct weir_counts held = weir_tree_counts(record);
 
-		left = min(left, weir_floor_left(weir_memory_room(group->css),
+		left = min(left, weir_floor_left(weir_memory_room(record->css),
 						 held.dirty + held.writeback));
-		if (weir_group_has_ceiling(group))
-			left = min(left, weir_ceiling_left(weir_group_ceiling(group),
+		if (weir_record_has_ceiling(record))
+			left = min(left, weir_ceiling_left(weir_record_ceiling(record),
 							   &held));
 	}
 	return left;
 }
 
 /*
- * The floor that decides a pass on @wb of @group's cgroup.  Without a floor on
- * the path, or if the wb is of a cgroup that has no group, its floor is 0.
+ * The floor that decides a pass on @wb of @record's cgroup.  Without a floor on
+ * the path, or if the wb is of a cgroup that has no record, its floor is 0.
  * @state: the pass, NULL outside of one.
  */
-struct weir_floor_pass weir_floor_for_pass(struct weir_group *group,
+struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,
 					   struct bdi_writeback *wb,
 					   struct weir_pass_state *state)
 {
@@ -63,15 +63,15 @@ struct weir_floor_pass weir_floor_for_pass(struct weir_group *group,
 		.cgroup_domain = wb->memcg_css->parent != NULL,
 	};
 
-	weir_tree_fresh(group, state);
-	if (group->css != wb->memcg_css)
+	weir_tree_fresh(record, state);
+	if (record->css != wb->memcg_css)
 		return pass;
-	pass.left = floor_room(group);
-	while ((group = weir_tree_floored(group))) {
-		struct weir_floor_cover found = find_cover(group, wb);
+	pass.left = floor_room(record);
+	while ((record = weir_tree_floored(record))) {
+		struct weir_floor_cover found = find_cover(record, wb);
 
 		weir_floor_cover(&pass, &found);
-		group = group->parent;
+		record = record->parent;
 	}
 	return pass;
 }

@@ -171,8 +171,8 @@ static void flusher_leave(struct flush_call *call)
 /* The window of the level's own cgroup, in pages, or 0.  Under RCU. */
 static u64 window_at(const struct weir_level *at)
 {
-	const struct weir_group *group = weir_level_record(at);
-	u64 bytes = group ? READ_ONCE(group->writeback_bytes) : WEIR_UNLIMITED;
+	const struct weir_record *record = weir_level_record(at);
+	u64 bytes = record ? READ_ONCE(record->writeback_bytes) : WEIR_UNLIMITED;
 
 	return bytes == WEIR_UNLIMITED ? 0 : weir_bytes_to_pages(bytes);
 }
@@ -376,21 +376,21 @@ static long wait_for_room(struct flush_call *call, long left,
 
 static void count_held(struct flush_call *call)
 {
-	struct weir_group *group;
+	struct weir_record *record;
 
 	if (!call->window_ns && !call->weight_ns && !call->would_wait)
 		return;
 	rcu_read_lock();
-	group = weir_flusher_group(call->flusher);
-	if (group && call->would_wait)
-		weir_count(group, would_wait);
-	if (group && call->window_ns) {
-		weir_count(group, window_held);
-		this_cpu_add(group->stats->window_held_ns, call->window_ns);
+	record = weir_flusher_record(call->flusher);
+	if (record && call->would_wait)
+		weir_count(record, would_wait);
+	if (record && call->window_ns) {
+		weir_count(record, window_held);
+		this_cpu_add(record->stats->window_held_ns, call->window_ns);
 	}
-	if (group && call->weight_ns) {
-		weir_count(group, weight_held);
-		this_cpu_add(group->stats->weight_held_ns, call->weight_ns);
+	if (record && call->weight_ns) {
+		weir_count(record, weight_held);
+		this_cpu_add(record->stats->weight_held_ns, call->weight_ns);
 	}
 	rcu_read_unlock();
 }
@@ -431,16 +431,16 @@ static int write_in_parts(struct address_space *mapping, struct writeback_contro
 /* Is the flusher of @wb to be held by a window or a weight? */
 static bool is_bound(struct bdi_writeback *wb)
 {
-	struct weir_group *group, *nearest;
+	struct weir_record *record, *nearest;
 	bool bound;
 
 	rcu_read_lock();
-	nearest = weir_group_nearest(wb->memcg_css);
+	nearest = weir_record_nearest(wb->memcg_css);
 	bound = weir_weights_any();
-	for (group = nearest; group && !bound; group = group->parent)
-		bound = READ_ONCE(group->writeback_bytes) != WEIR_UNLIMITED;
+	for (record = nearest; record && !bound; record = record->parent)
+		bound = READ_ONCE(record->writeback_bytes) != WEIR_UNLIMITED;
 	if (bound && (!nearest || nearest->css != wb->memcg_css))
-		bound = weir_group_make_in_pass(wb->memcg_css);
+		bound = weir_record_make_in_pass(wb->memcg_css);
 	rcu_read_unlock();
 	return bound;
 }

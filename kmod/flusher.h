@@ -12,7 +12,7 @@
 struct backing_dev_info;
 struct bdi_writeback;
 struct cgroup_subsys_state;
-struct weir_group;
+struct weir_record;
 
 /* Flushers that sleep at or below a cgroup, and the cgroups right below it that ask: places.c. */
 struct weir_places {
@@ -114,7 +114,7 @@ struct weir_disk {
 /* A level of a flusher's path: its branch, and the record that it or the next above has. */
 struct weir_level {
 	struct weir_branch *branch;
-	struct weir_group *group;
+	struct weir_record *record;
 };
 
 /* flushers.c */
@@ -125,10 +125,10 @@ bool weir_flusher_add(struct weir_disk *disk, struct weir_flusher *flusher);
 void weir_flusher_remove(struct weir_disk *disk, struct weir_flusher *flusher);
 void weir_flusher_look(struct weir_disk *disk, struct weir_flusher *flusher);
 void weir_flusher_reserve(struct weir_flusher *flusher, u64 pages);
-struct weir_group *weir_flusher_group(const struct weir_flusher *flusher);
+struct weir_record *weir_flusher_record(const struct weir_flusher *flusher);
 struct weir_level weir_flusher_level(const struct weir_flusher *flusher);
 void weir_level_up(struct weir_level *at);
-struct weir_group *weir_level_record(const struct weir_level *at);
+struct weir_record *weir_level_record(const struct weir_level *at);
 bool weir_level_divides(const struct weir_level *at);
 
 /* places.c */

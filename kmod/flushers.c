@@ -17,18 +17,18 @@
 
 unsigned int weir_window_count;		/* cgroups with a window; weir_lock */
 
-static u32 root_weighted;		/* as weir_group.weighted, of the root; weir_lock */
+static u32 root_weighted;		/* as weir_record.weighted, of the root; weir_lock */
 static u32 weighted;			/* cgroups with a weight of their own; weir_lock */
 
 static struct hlist_head disks[1 << DISKS_BITS];
 static DEFINE_SPINLOCK(disks_lock);	/* taken before a disk's own */
 
 /* A window was set or cleared.  Under weir_lock. */
-void weir_window_change(struct weir_group *group, u64 bytes)
+void weir_window_change(struct weir_record *record, u64 bytes)
 {
-	int change = (bytes != WEIR_UNLIMITED) - (group->writeback_bytes != WEIR_UNLIMITED);
+	int change = (bytes != WEIR_UNLIMITED) - (record->writeback_bytes != WEIR_UNLIMITED);
 
-	WRITE_ONCE(group->writeback_bytes, bytes);
+	WRITE_ONCE(record->writeback_bytes, bytes);
 	WRITE_ONCE(weir_window_count, weir_window_count + change);
 }
 
@@ -38,12 +38,12 @@ bool weir_weights_any(void)
 }
 
 /* A cgroup's weight is another.  The caller holds weir_lock. */
-void weir_weight_change(struct weir_group *group, u32 weight)
+void weir_weight_change(struct weir_record *record, u32 weight)
 {
-	u32 *siblings = group->parent ? &group->parent->weighted : &root_weighted;
-	int change = (weight != WEIR_WEIGHT_DEFAULT) - (group->weight != WEIR_WEIGHT_DEFAULT);
+	u32 *siblings = record->parent ? &record->parent->weighted : &root_weighted;
+	int change = (weight != WEIR_WEIGHT_DEFAULT) - (record->weight != WEIR_WEIGHT_DEFAULT);
 
-	WRITE_ONCE(group->weight, weight);
+	WRITE_ONCE(record->weight, weight);
 	WRITE_ONCE(*siblings, *siblings + change);
 	WRITE_ONCE(weighted, weighted + change);
 }
@@ -291,14 +291,14 @@ void weir_flusher_reserve(struct weir_flusher *flusher, u64 pages)
  * The record of a flusher's cgroup, or of its nearest ancestor with one; not deeper than
  * WEIR_FLUSHER_LEVELS.  Under RCU.
  */
-struct weir_group *weir_flusher_group(const struct weir_flusher *flusher)
+struct weir_record *weir_flusher_record(const struct weir_flusher *flusher)
 {
 	struct cgroup_subsys_state *css = flusher->wb->memcg_css;
 	struct cgroup *above = cgroup_ancestor(css->cgroup, WEIR_FLUSHER_LEVELS);
 
 	if (above && above != css->cgroup)
 		css = rcu_dereference(above->subsys[memory_cgrp_id]);
-	return css ? weir_group_nearest(css) : NULL;
+	return css ? weir_record_nearest(css) : NULL;
 }
 
 /* The lowest level of its path.  Under RCU, as all levels. */
@@ -306,30 +306,30 @@ struct weir_level weir_flusher_level(const struct weir_flusher *flusher)
 {
 	return (struct weir_level) {
 		.branch = flusher->branch,
-		.group = weir_flusher_group(flusher),
+		.record = weir_flusher_record(flusher),
 	};
 }
 
 /* The record of the branch's own cgroup, or NULL. */
-struct weir_group *weir_level_record(const struct weir_level *at)
+struct weir_record *weir_level_record(const struct weir_level *at)
 {
-	return at->group && at->group->css == at->branch->css ? at->group : NULL;
+	return at->record && at->record->css == at->branch->css ? at->record : NULL;
 }
 
 /* All ancestors of a cgroup with a record have one, but the root. */
 void weir_level_up(struct weir_level *at)
 {
 	if (weir_level_record(at))
-		at->group = at->group->parent;
+		at->record = at->record->parent;
 	at->branch = at->branch->parent;
 }
 
 /* Has a child of the branch's cgroup a weight of its own? */
 bool weir_level_divides(const struct weir_level *at)
 {
-	const struct weir_group *group = weir_level_record(at);
+	const struct weir_record *record = weir_level_record(at);
 
 	if (!at->branch->parent)
 		return READ_ONCE(root_weighted);
-	return group && READ_ONCE(group->weighted);
+	return record && READ_ONCE(record->weighted);
 }

@@ -9,10 +9,10 @@
 
 static atomic64_t unused_total;
 
-/* The group's floor now reserves @unused pages beyond what it covers. */
-void weir_reserve_note(struct weir_group *group, u64 unused)
+/* The record's floor now reserves @unused pages beyond what it covers. */
+void weir_reserve_note(struct weir_record *record, u64 unused)
 {
-	u64 before = atomic64_xchg(&group->unused, unused);
+	u64 before = atomic64_xchg(&record->unused, unused);
 
 	if (unused != before)
 		atomic64_add(unused - before, &unused_total);

@@ -63,12 +63,12 @@ static int check_needs(const struct weir_btf *btf)
 
 static void read_tracepoints(const struct weir_btf *btf)
 {
-	int with_dtc, with_group;
+	int with_dtc, with_record;
 
 	weir_pause_form(btf, &with_dtc);
 	weir_layout.pause_with_dtc = with_dtc;
-	weir_layout.exit_known = weir_exit_form(btf, &with_group) == WEIR_FITS;
-	weir_layout.exit_with_group = with_group;
+	weir_layout.exit_known = weir_exit_form(btf, &with_record) == WEIR_FITS;
+	weir_layout.exit_with_record = with_record;
 }
 
 static u32 offset_of(const struct weir_btf *btf, const char *type,

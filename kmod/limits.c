@@ -76,15 +76,15 @@ static void release_for_unload(void *dtc, struct weir_pass_state *state)
  * most passes need none of this.
  */
 static noinline void amend_floored(struct weir_limits *limits, struct bdi_writeback *wb,
-				   struct weir_group *group, enum weir_pass kind,
+				   struct weir_record *record, enum weir_pass kind,
 				   struct weir_pass_state *state)
 {
 	struct weir_floor_pass floor, *below = NULL;
 	struct weir_drain_host host;
 
-	weir_tree_fresh(group, state);
+	weir_tree_fresh(record, state);
 	if (state && kind == WEIR_PASS_WRITER && !READ_ONCE(weir_observe)) {
-		floor = weir_floor_for_pass(group, wb, state);
+		floor = weir_floor_for_pass(record, wb, state);
 		below = &floor;
 	}
 	/* after those counts, which change what is unused */
@@ -92,19 +92,19 @@ static noinline void amend_floored(struct weir_limits *limits, struct bdi_writeb
 	if (weir_amend_global(limits, kind, &host, below)) {
 		state->released = true;
 		state->released_poll = weir_floor_poll(below);
-		weir_count(group, floor_released);
+		weir_count(record, floor_released);
 	}
 }
 
 static void amend_global(void *dtc, struct bdi_writeback *wb,
-			 struct weir_group *group, enum weir_pass kind,
+			 struct weir_record *record, enum weir_pass kind,
 			 struct weir_pass_state *state)
 {
 	const struct weir_limits was = limits_of(dtc);
 	struct weir_limits limits = was;
 
-	if (weir_tree_floored(group)) {
-		amend_floored(&limits, wb, group, kind, state);
+	if (weir_tree_floored(record)) {
+		amend_floored(&limits, wb, record, kind, state);
 	} else {
 		const struct weir_drain_host host = weir_host_amendments();
 
@@ -144,30 +144,30 @@ static void leave_to_return(u64 ceiling, const struct weir_counts *counts,
  */
 static enum weir_judged_by hold_to_ceilings(struct weir_limits *limits,
 					    const struct weir_limits *stock,
-					    struct weir_group *group,
+					    struct weir_record *record,
 					    struct cgroup_subsys_state *css,
 					    enum weir_pass kind, struct weir_pass_state *state)
 {
 	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
 
-	for (; group; group = group->parent) {
+	for (; record; record = record->parent) {
 		struct weir_counts counts;
 		u64 ceiling, freerun;
 
-		if (!weir_group_has_ceiling(group))
+		if (!weir_record_has_ceiling(record))
 			continue;
-		counts = weir_tree_counts(group);
-		ceiling = weir_group_ceiling(group);
+		counts = weir_tree_counts(record);
+		ceiling = weir_record_ceiling(record);
 		freerun = weir_ceiling_freerun(ceiling, stock);
-		WRITE_ONCE(group->last_freerun, freerun);
+		WRITE_ONCE(record->last_freerun, freerun);
 		if (state)
 			state->poll = weir_ceiling_poll(ceiling, freerun, &counts, state->poll);
-		if (READ_ONCE(group->owners_ceilings) && state) {
+		if (READ_ONCE(record->owners_ceilings) && state) {
 			leave_to_return(ceiling, &counts, state);
 			continue;
 		}
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
-			by = group->css == css ? WEIR_JUDGED_BY_CEILING :
+			by = record->css == css ? WEIR_JUDGED_BY_CEILING :
 						 WEIR_JUDGED_BY_ANCESTOR;
 	}
 	return by;
@@ -184,33 +184,33 @@ static void limits_note(struct weir_pass_state *state, const struct weir_limits 
 	state->cgroup_limits = true;
 }
 
-/* @limits, which were @stock, by the ceilings on the path of @group. */
+/* @limits, which were @stock, by the ceilings on the path of @record. */
 static void apply_ceilings(struct weir_limits *limits, const struct weir_limits *stock,
-			   struct weir_group *group, struct cgroup_subsys_state *css,
+			   struct weir_record *record, struct cgroup_subsys_state *css,
 			   enum weir_pass kind, struct weir_pass_state *state)
 {
 	enum weir_judged_by by;
 	bool held;
 
-	weir_tree_fresh(group, state);
+	weir_tree_fresh(record, state);
 	if (state)
 		state->poll = WEIR_UNLIMITED;
-	by = hold_to_ceilings(limits, stock, group, css, kind, state);
+	by = hold_to_ceilings(limits, stock, record, css, kind, state);
 	held = (by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
 		weir_limits_brake(limits)) ||
 	       (state && state->uncapped);
 	if (READ_ONCE(weir_observe)) {
 		if (held)
-			weir_count(group, would_hold);
+			weir_count(record, would_hold);
 		*limits = *stock;
 		by = WEIR_JUDGED_BY_KERNEL;
 	} else if (held) {
-		weir_count(group, ceiling_held);
+		weir_count(record, ceiling_held);
 	}
 	limits_note(state, limits, by);
 }
 
-static void amend_memcg(void *dtc, struct weir_group *group,
+static void amend_memcg(void *dtc, struct weir_record *record,
 			struct cgroup_subsys_state *css,
 			const struct weir_pass_facts *facts,
 			enum weir_pass kind, struct weir_pass_state *state)
@@ -226,8 +226,8 @@ static void amend_memcg(void *dtc, struct weir_group *group,
 			     state && state->released)) {
 		const struct weir_limits stock = limits;
 
-		if (weir_tree_capped(group))
-			apply_ceilings(&limits, &stock, group, css, kind, state);
+		if (weir_tree_capped(record))
+			apply_ceilings(&limits, &stock, record, css, kind, state);
 		else
 			limits_note(state, &limits, WEIR_JUDGED_BY_KERNEL);
 	}
@@ -239,7 +239,7 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb,
 {
 	struct weir_pass_facts facts = facts_of(dtc, wb);
 	enum weir_pass kind = weir_pass_kind(&facts);
-	struct weir_group *group;
+	struct weir_record *record;
 
 	if (kind == WEIR_PASS_READER)
 		return;
@@ -247,11 +247,11 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb,
 		state->released &= facts.has_gdtc;
 	if (weir_fault_loses())
 		return;
-	group = weir_tree_nearest(wb->memcg_css);
+	record = weir_tree_nearest(wb->memcg_css);
 	if (facts.has_gdtc)
-		amend_memcg(dtc, group, wb->memcg_css, &facts, kind, state);
+		amend_memcg(dtc, record, wb->memcg_css, &facts, kind, state);
 	else
-		amend_global(dtc, wb, group, kind, state);
+		amend_global(dtc, wb, record, kind, state);
 }
 
 /*
@@ -261,7 +261,7 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb,
 static bool amend_surveyed(void *dtc, struct bdi_writeback *wb, struct weir_pass_state *state)
 {
 	struct weir_limits limits, was;
-	struct weir_group *group;
+	struct weir_record *record;
 
 	if (!weir_tree_surveyed(state) || weir_drain_limit() || state->floored)
 		return false;
@@ -283,9 +283,9 @@ static bool amend_surveyed(void *dtc, struct bdi_writeback *wb, struct weir_pass
 	} else if (!weir_fault_loses()) {
 		was = limits = limits_of(dtc);
 		rcu_read_lock();
-		group = weir_tree_nearest(state->css);
-		if (group)
-			apply_ceilings(&limits, &was, group, state->css,
+		record = weir_tree_nearest(state->css);
+		if (record)
+			apply_ceilings(&limits, &was, record, state->css,
 				       WEIR_PASS_WRITER, state);
 		rcu_read_unlock();
 		put_limits(dtc, &limits, &was);

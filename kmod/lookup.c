@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The group of a cgroup, and the lock that groups are changed under: group.c makes
+ * The record of a cgroup, and the lock that records are changed under: record.c makes
  * and drops them.
  */
 #include "weir.h"
@@ -12,33 +12,33 @@ static DEFINE_HASHTABLE(lookup_table, 14);
 
 DEFINE_SPINLOCK(weir_lock);
 
-/* The group of @css or NULL.  Under RCU or weir_lock. */
-struct weir_group *weir_group_find(struct cgroup_subsys_state *css)
+/* The record of @css or NULL.  Under RCU or weir_lock. */
+struct weir_record *weir_record_find(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group;
+	struct weir_record *record;
 
-	hash_for_each_possible_rcu(lookup_table, group, node, (unsigned long)css,
+	hash_for_each_possible_rcu(lookup_table, record, node, (unsigned long)css,
 				   lockdep_is_held(&weir_lock)) {
-		if (group->css == css)
-			return group;
+		if (record->css == css)
+			return record;
 	}
 	return NULL;
 }
 
-/* The group of a css, or, if it has none yet, its nearest ancestor's.  Under RCU. */
-struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css)
+/* The record of a css, or, if it has none yet, its nearest ancestor's.  Under RCU. */
+struct weir_record *weir_record_nearest(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group = weir_group_find(css);
+	struct weir_record *record = weir_record_find(css);
 
-	for (; css->parent && !group; css = css->parent)
-		group = weir_group_find(css->parent);
-	return group;
+	for (; css->parent && !record; css = css->parent)
+		record = weir_record_find(css->parent);
+	return record;
 }
 
-/* From here on the group is found.  Under weir_lock; hash_del_rcu() takes it back. */
-void weir_lookup_add(struct weir_group *group)
+/* From here on the record is found.  Under weir_lock; hash_del_rcu() takes it back. */
+void weir_lookup_add(struct weir_record *record)
 {
-	hash_add_rcu(lookup_table, &group->node, (unsigned long)group->css);
+	hash_add_rcu(lookup_table, &record->node, (unsigned long)record->css);
 }
 
 /*

@@ -25,7 +25,7 @@
  *
  * What is decided lives in policy/, which knows no kernel; what may be amended,
  * for whom, is policy/pass.c.  Files here find what they need (symbols.c, btf.c,
- * layout.c), count (counts.c), keep what a cgroup was set to (group.c, files.c)
+ * layout.c), count (counts.c), keep what a cgroup was set to (record.c, files.c)
  * and check that all of it works, at load and as long as it is used (proof.c, beat.c).
  * None uses, at however many removes, one that uses it: crates/weir/tests/house.rs.
  *
@@ -71,7 +71,7 @@ static void main_settle(void)
 	weir_hooks_remove();
 	weir_flushers_end();
 	weir_reserve_end();
-	weir_groups_drop_all();
+	weir_records_drop_all();
 	rcu_barrier();
 	weir_counts_remove();
 }

@@ -30,22 +30,22 @@ u64 weir_memory_room(struct cgroup_subsys_state *css)
  * The floor asked for, as far as every memory.max, memory.min and ceiling on the
  * path allows: what may not be held need not be reserved.
  */
-u64 weir_memory_floor(struct weir_group *group)
+u64 weir_memory_floor(struct weir_record *record)
 {
-	u64 floor = min(weir_bytes_to_pages(group->dirty_min_bytes),
-			weir_ceiling_limit(weir_tree_ceiling(group)));
+	u64 floor = min(weir_bytes_to_pages(record->dirty_min_bytes),
+			weir_ceiling_limit(weir_tree_ceiling(record)));
 
-	for (; group; group = group->parent)
-		floor = floor_within(group->css, floor);
+	for (; record; record = record->parent)
+		floor = floor_within(record->css, floor);
 	return floor;
 }
 
-static u64 path_headroom(struct weir_group *group)
+static u64 path_headroom(struct weir_record *record)
 {
 	u64 least = WEIR_UNLIMITED;
 
-	for (; group; group = group->parent) {
-		struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
+	for (; record; record = record->parent) {
+		struct mem_cgroup *memcg = mem_cgroup_from_css(record->css);
 
 		least = weir_memory_headroom(least, min(READ_ONCE(memcg->memory.max),
 							READ_ONCE(memcg->memory.high)),
@@ -55,15 +55,15 @@ static u64 path_headroom(struct weir_group *group)
 }
 
 /* The subtree's dirtyable memory, the base of memory.dirty_ratio. */
-u64 weir_memory_dirtyable(struct weir_group *group)
+u64 weir_memory_dirtyable(struct weir_record *record)
 {
-	struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
-	struct weir_counts counts = weir_tree_counts(group);
+	struct mem_cgroup *memcg = mem_cgroup_from_css(record->css);
+	struct weir_counts counts = weir_tree_counts(record);
 	struct weir_memory memory = {
 		.file = weir_memcg_page_state(memcg, NR_ACTIVE_FILE) +
 			weir_memcg_page_state(memcg, NR_INACTIVE_FILE),
 		.dirty = counts.dirty + counts.writeback,
-		.headroom = path_headroom(group),
+		.headroom = path_headroom(record),
 		.host_avail = weir_limits_dirtyable(),
 		.host_dirty = weir_count_host(),
 	};

@@ -27,32 +27,32 @@
 #include <linux/writeback.h>
 
 /*
- * Decide a pass of @group on @wb by the floors of its path, of which @floored is the next.
+ * Decide a pass of @record on @wb by the floors of its path, of which @floored is the next.
  * Apart from admit_below_floor(): compilers clear what is on the stack, and most passes
  * need none of this.
  */
-static noinline enum weir_floor_verdict decide_floored(struct weir_group *group,
-						       struct weir_group *floored,
+static noinline enum weir_floor_verdict decide_floored(struct weir_record *record,
+						       struct weir_record *floored,
 						       struct bdi_writeback *wb,
 						       unsigned long pages_dirtied,
 						       struct weir_pass_state *state)
 {
-	struct weir_floor_pass pass = weir_floor_for_pass(group, wb, state);
+	struct weir_floor_pass pass = weir_floor_for_pass(record, wb, state);
 	enum weir_floor_verdict verdict = weir_floor_decide(&pass);
 	bool admits = verdict == WEIR_FLOOR_ADMIT;
 	bool observe = READ_ONCE(weir_observe);
 
 	if (verdict == WEIR_FLOOR_NONE)
 		return verdict;
-	weir_device_charge(group, floored, wb, pages_dirtied, admits && !observe);
+	weir_device_charge(record, floored, wb, pages_dirtied, admits && !observe);
 	if (!admits)
 		return verdict;
 	if (observe) {
-		weir_count(group, would_admit);
+		weir_count(record, would_admit);
 		return verdict;
 	}
-	weir_count(group, floor_admitted);
-	weir_events_admit(group, wb, &pass, pages_dirtied);
+	weir_count(record, floor_admitted);
+	weir_events_admit(record, wb, &pass, pages_dirtied);
 	current->dirty_paused_when = jiffies;
 	current->nr_dirtied = 0;
 	current->nr_dirtied_pause = weir_floor_poll(&pass);
@@ -64,20 +64,20 @@ static bool admit_below_floor(struct bdi_writeback *wb, unsigned long pages_dirt
 			      struct weir_pass_state *state)
 {
 	enum weir_floor_verdict verdict;
-	struct weir_group *group, *floored;
+	struct weir_record *record, *floored;
 	bool admitted = false;
 
 	rcu_read_lock();
-	group = weir_tree_nearest(wb->memcg_css);
-	if (!group || group->css != wb->memcg_css)
-		group = weir_group_make_in_pass(wb->memcg_css);
-	floored = weir_tree_survey(group, state);
-	if (!group)
+	record = weir_tree_nearest(wb->memcg_css);
+	if (!record || record->css != wb->memcg_css)
+		record = weir_record_make_in_pass(wb->memcg_css);
+	floored = weir_tree_survey(record, state);
+	if (!record)
 		goto out;
-	weir_count(group, passes);
+	weir_count(record, passes);
 	if (!floored || weir_fault_loses())
 		goto out;
-	verdict = decide_floored(group, floored, wb, pages_dirtied, state);
+	verdict = decide_floored(record, floored, wb, pages_dirtied, state);
 	state->below_floor = verdict == WEIR_FLOOR_ADMIT ||
 			    verdict == WEIR_FLOOR_HOST_FULL;
 	admitted = verdict == WEIR_FLOOR_ADMIT && !READ_ONCE(weir_observe);
@@ -87,18 +87,18 @@ out:
 }
 
 /* Under a ceiling many writers must not each dirty a large share of the room. */
-static void shorten_poll(struct weir_group *group)
+static void shorten_poll(struct weir_record *record)
 {
 	struct weir_counts counts;
 	u64 ceiling;
 
-	for (; group; group = group->parent) {
-		if (!weir_group_has_ceiling(group))
+	for (; record; record = record->parent) {
+		if (!weir_record_has_ceiling(record))
 			continue;
-		counts = weir_tree_counts(group);
-		ceiling = weir_group_ceiling(group);
+		counts = weir_tree_counts(record);
+		ceiling = weir_record_ceiling(record);
 		current->nr_dirtied_pause =
-			weir_ceiling_poll(ceiling, READ_ONCE(group->last_freerun),
+			weir_ceiling_poll(ceiling, READ_ONCE(record->last_freerun),
 					  &counts, current->nr_dirtied_pause);
 	}
 }
@@ -107,15 +107,15 @@ static void shorten_poll(struct weir_group *group)
 static noinline void account_pass_end(struct weir_pass_state *state)
 {
 	u64 slept_ns = ktime_get_ns() - state->slept_from_ns;
-	struct weir_group *group;
+	struct weir_record *record;
 
-	group = weir_tree_nearest(state->css);
-	if (!group)
+	record = weir_tree_nearest(state->css);
+	if (!record)
 		return;
-	this_cpu_add(group->stats->throttled, state->pauses);
+	this_cpu_add(record->stats->throttled, state->pauses);
 	if (state->below_floor)
-		this_cpu_add(group->stats->throttled_below_floor, state->pauses);
-	this_cpu_add(group->stats->throttled_ns, slept_ns);
+		this_cpu_add(record->stats->throttled_below_floor, state->pauses);
+	this_cpu_add(record->stats->throttled_ns, slept_ns);
 }
 
 /*
@@ -126,7 +126,7 @@ static noinline void account_pass_end(struct weir_pass_state *state)
 static void schedule_next_look(struct weir_pass_state *state)
 {
 	struct cgroup_subsys_state *css = state->css;
-	struct weir_group *group;
+	struct weir_record *record;
 
 	if (css->parent && weir_tree_surveyed(state) && !state->capped)
 		return;
@@ -140,10 +140,10 @@ static void schedule_next_look(struct weir_pass_state *state)
 	rcu_read_lock();
 	if (!css->parent)
 		css = task_css(current, memory_cgrp_id);
-	group = weir_tree_nearest(css);
-	if (weir_tree_capped(group)) {
-		weir_tree_fresh(group, state);
-		shorten_poll(group);
+	record = weir_tree_nearest(css);
+	if (weir_tree_capped(record)) {
+		weir_tree_fresh(record, state);
+		shorten_poll(record);
 	}
 	rcu_read_unlock();
 }
@@ -201,13 +201,13 @@ static int charged_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 static void make_own_record(void)
 {
 	struct cgroup_subsys_state *css;
-	struct weir_group *group;
+	struct weir_record *record;
 
 	rcu_read_lock();
 	css = task_css(current, memory_cgrp_id);
-	group = weir_group_nearest(css);
-	if (!group || group->css != css)
-		weir_group_make_in_pass(css);
+	record = weir_record_nearest(css);
+	if (!record || record->css != css)
+		weir_record_make_in_pass(css);
 	rcu_read_unlock();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Pages that all floors reserve and do not use, kept fresh without asking every
- * group.
+ * record.
  *
  * Each floor keeps what it last contributed; each pass below it, writer's or
  * flusher's, counts the pass's cgroup anew (tree.c), and adds only the difference
@@ -9,10 +9,10 @@
  *
  * Pages that are written back or truncated without a pass free a floor unseen, and
  * meanwhile the others may take its room.  So while the host is above its background
- * level, where it matters, groups that a floor covers and that held pages when last
+ * level, where it matters, records that a floor covers and that held pages when last
  * counted are counted in turns of RECOUNT_READS, 42 a second at 250 Hz: with 8 CPUs
- * 80 groups in one, with 256 CPUs 5.  The rest of a turn, a quarter at least, looks
- * for groups that were told pages since: 256 of them.  Examples with 8 CPUs, where
+ * 80 records in one, with 256 CPUs 5.  The rest of a turn, a quarter at least, looks
+ * for records that were told pages since: 256 of them.  Examples with 8 CPUs, where
  * 500 of 10,000 cgroups hold pages: each is counted every 7 turns, 0.17 s; one
  * that holds pages anew is among them after 38 turns at most, 0.9 s.  A disk of
  * 16 MB/s gets 0.4 MB ahead of a turn, 1 % of a limit of 32 MiB; with the beat's
@@ -20,7 +20,7 @@
  * However late a count is, the host holds at most what floors reserve beyond its
  * limit.
  *
- * A group whose cgroup is gone takes its contribution along when it is freed,
+ * A record whose cgroup is gone takes its contribution along when it is freed,
  * after the last handler that could have noted one.
  */
 #include "weir.h"
@@ -28,11 +28,11 @@
 #include <linux/workqueue.h>
 
 #define RECOUNT_JIFFIES	msecs_to_jiffies(WEIR_RECOUNT_MS)
-/* About what a turn reads, under weir_lock; groups beyond that come next turn. */
+/* About what a turn reads, under weir_lock; records beyond that come next turn. */
 #define RECOUNT_READS	(1 << 12)
 
 /*
- * Every group, the one that a recount saw longest ago first: those that held pages
+ * Every record, the one that a recount saw longest ago first: those that held pages
  * below a floor then, and the others.
  */
 LIST_HEAD(weir_holders);
@@ -44,52 +44,52 @@ LIST_HEAD(weir_others);
 static bool ended;
 
 /* Is a floor on its path?  @spent grows by the levels that took, if it is not known. */
-static bool is_floored(struct weir_group *group, u32 *spent)
+static bool is_floored(struct weir_record *record, u32 *spent)
 {
-	if (group->unfloored == weir_floors_epoch)
+	if (record->unfloored == weir_floors_epoch)
 		return false;
-	*spent += group->css->cgroup->level;
-	if (weir_tree_floored(group))
+	*spent += record->css->cgroup->level;
+	if (weir_tree_floored(record))
 		return true;
-	group->unfloored = weir_floors_epoch;
+	record->unfloored = weir_floors_epoch;
 	return false;
 }
 
 /*
- * Count the groups of @list that hold pages below a floor, for about @budget reads or
+ * Count the records of @list that hold pages below a floor, for about @budget reads or
  * once, and put each where it belongs; returns what that took.  Under weir_lock.
  */
 static u32 recount_some(struct list_head *list, u32 budget)
 {
-	struct weir_group *group, *last;
+	struct weir_record *record, *last;
 	struct weir_counts own;
 	u32 spent = 0;
 	bool holds;
 
 	if (list_empty(list))
 		return 0;
-	last = list_last_entry(list, struct weir_group, all);
+	last = list_last_entry(list, struct weir_record, all);
 	do {
-		group = list_first_entry(list, struct weir_group, all);
+		record = list_first_entry(list, struct weir_record, all);
 		/* a pass may be half way through telling: who was a holder is counted */
 		holds = list == &weir_holders ||
-			READ_ONCE(group->reported.dirty) +
-				READ_ONCE(group->reported.writeback);
-		holds = holds && is_floored(group, &spent);
+			READ_ONCE(record->reported.dirty) +
+				READ_ONCE(record->reported.writeback);
+		holds = holds && is_floored(record, &spent);
 		spent += SKIP_COST;
 		if (holds) {
-			own = weir_tree_update(group);
+			own = weir_tree_update(record);
 			holds = own.dirty + own.writeback;
 			spent += WEIR_VISIT_COST + weir_count_cost();
 		}
-		list_move_tail(&group->all, holds ? &weir_holders : &weir_others);
-	} while (group != last && spent < budget);
+		list_move_tail(&record->all, holds ? &weir_holders : &weir_others);
+	} while (record != last && spent < budget);
 	return spent;
 }
 
 /*
  * Count anew what floors cover, for about @budget reads, going on where the last
- * call stopped.  A group that held nothing is counted by its tasks' passes; a quarter
+ * call stopped.  A record that held nothing is counted by its tasks' passes; a quarter
  * of the budget, and what holders leave of theirs, is for finding those that hold
  * something since.  So holders do not wait for cgroups without pages.  weir_lock is
  * held for as long.
@@ -124,7 +124,7 @@ void weir_reserve_watch(void)
 }
 
 /*
- * Stop recounting for good.  Only the caller drops groups now, and that evaluates
+ * Stop recounting for good.  Only the caller drops records now, and that evaluates
  * floors.
  */
 void weir_reserve_end(void)

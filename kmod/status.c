@@ -53,7 +53,7 @@ static ssize_t name##_show(struct kobject *kobj,			\
 }									\
 static struct kobj_attribute name##_attr = __ATTR_RO(name)
 
-NUMBER(groups, READ_ONCE(weir_group_count));
+NUMBER(groups, READ_ONCE(weir_record_count));
 NUMBER(hooked, weir_hooks_armed() || weir_writepages_hooked());
 NUMBER(missed, weir_passes_unseen());
 NUMBER(misfit, weir_hooks_misfit());

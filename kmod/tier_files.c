@@ -41,9 +41,9 @@ static u64 limit_pages(struct mem_cgroup *memcg, enum limit limit)
 
 static u32 ratio_of(struct cgroup_subsys_state *css)
 {
-	const struct weir_group *group = weir_group_find(css);
+	const struct weir_record *record = weir_record_find(css);
 
-	return group ? READ_ONCE(group->tier_ratio) : WEIR_TIER_BY_CAPACITY;
+	return record ? READ_ONCE(record->tier_ratio) : WEIR_TIER_BY_CAPACITY;
 }
 
 static void print_pages(struct seq_file *seq, u64 pages)
@@ -104,7 +104,7 @@ static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
 			   loff_t offset)
 {
 	struct cgroup_subsys_state *css = of_css(of);
-	struct weir_group *group;
+	struct weir_record *record;
 	u32 ratio;
 	int err;
 
@@ -117,18 +117,18 @@ static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
 	err = may_set_ratio(of, ratio);
 	spin_unlock(&weir_lock);
 	if (!err && ratio != WEIR_TIER_BY_CAPACITY)
-		err = weir_group_make(css);
+		err = weir_record_make(css);
 	if (!err)
 		err = weir_lock_killable();
 	if (err)
 		return err;
-	group = weir_group_find(css);
-	if (!group && ratio != WEIR_TIER_BY_CAPACITY)
+	record = weir_record_find(css);
+	if (!record && ratio != WEIR_TIER_BY_CAPACITY)
 		err = -ENODEV;
 	else
 		err = may_set_ratio(of, ratio);
-	if (group && !err)
-		WRITE_ONCE(group->tier_ratio, ratio);
+	if (record && !err)
+		WRITE_ONCE(record->tier_ratio, ratio);
 	spin_unlock(&weir_lock);
 	return err ?: len;
 }

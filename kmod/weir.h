@@ -132,7 +132,7 @@ struct weir_layout {
 	u32 bdi_last_sleep;		/* in backing_dev_info */
 	u32 wb_last_sleep;		/* in bdi_writeback, before */
 	bool pause_with_dtc;		/* what its tracepoint passes */
-	bool exit_known, exit_with_group;	/* the same of sched_process_exit */
+	bool exit_known, exit_with_record;	/* the same of sched_process_exit */
 	bool has_task_work;		/* functions that at_return.c calls */
 };
 
@@ -158,13 +158,13 @@ struct weir_counts weir_count_own(struct mem_cgroup *memcg,
 u64 weir_count_wb(struct bdi_writeback *wb, u64 known);
 u64 weir_count_host(void);
 
-/* group.c: what weir knows of one cgroup */
+/* record.c: what weir knows of one cgroup */
 struct weir_slept {
 	u64 pauses;
 	u64 ns;
 };
 
-/* Counters alone, each a u64: weir_group_stats(). */
+/* Counters alone, each a u64: weir_record_stats(). */
 struct weir_stats {
 	u64 passes;
 	u64 floor_admitted;
@@ -190,7 +190,7 @@ struct weir_stats {
 #define WEIR_DEVICES	32
 
 /*
- * The pages that the group's wb on a device had recorded as dirtied, when last looked
+ * The pages that the record's wb on a device had recorded as dirtied, when last looked
  * at.
  */
 struct weir_device {
@@ -213,13 +213,13 @@ struct weir_part {
 	bool gone;		/* with its cgroup: not to be listed any more */
 };
 
-struct weir_group {
+struct weir_record {
 	struct hlist_node node;
 	struct list_head all;			/* weir_lock */
 	struct list_head floors;		/* if it has one; weir_lock */
 	struct cgroup_subsys_state *css;	/* referenced */
-	struct weir_group *parent;	/* NULL below the root */
-	u32 children;			/* groups whose parent this is */
+	struct weir_record *parent;	/* NULL below the root */
+	u32 children;			/* records whose parent this is */
 	raw_spinlock_t lock;			/* up to next_device */
 	bool detached;			/* reports nothing more to its path */
 	struct weir_inherited inherited;
@@ -261,23 +261,23 @@ struct weir_group {
 	struct rcu_head rcu;
 };
 
-extern unsigned int weir_group_count;
-extern unsigned int weir_knob_count;	/* groups with any knob; weir_lock */
+extern unsigned int weir_record_count;
+extern unsigned int weir_knob_count;	/* records with any knob; weir_lock */
 
-int weir_group_make(struct cgroup_subsys_state *css);
-struct weir_group *weir_group_make_in_pass(struct cgroup_subsys_state *css);
-void weir_group_knobs_changed(struct weir_group *group, bool had);
-void weir_groups_restart_walk(void);
-void weir_groups_walk(u32 budget);
-void weir_groups_drop_all(void);
-void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
+int weir_record_make(struct cgroup_subsys_state *css);
+struct weir_record *weir_record_make_in_pass(struct cgroup_subsys_state *css);
+void weir_record_knobs_changed(struct weir_record *record, bool had);
+void weir_records_restart_walk(void);
+void weir_records_walk(u32 budget);
+void weir_records_drop_all(void);
+void weir_record_stats(struct weir_record *record, struct weir_stats *sum);
 
-/* lookup.c: the group of a cgroup, and the lock that groups are changed under */
+/* lookup.c: the record of a cgroup, and the lock that records are changed under */
 extern spinlock_t weir_lock;
 int weir_lock_killable(void);
-void weir_lookup_add(struct weir_group *group);
-struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
-struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css);
+void weir_lookup_add(struct weir_record *record);
+struct weir_record *weir_record_find(struct cgroup_subsys_state *css);
+struct weir_record *weir_record_nearest(struct cgroup_subsys_state *css);
 
 /*
  * The current task is never to be delayed: the kernel gives way to it (real-time,
@@ -325,46 +325,46 @@ static inline void weir_rest_at(struct cgroup_subsys_state *child, u32 nth)
 	css_put(child);
 }
 
-static inline bool weir_group_has_ceiling(const struct weir_group *group)
+static inline bool weir_record_has_ceiling(const struct weir_record *record)
 {
-	return READ_ONCE(group->ceiling.bytes) != WEIR_UNLIMITED ||
-	       READ_ONCE(group->ceiling.ratio_percent);
+	return READ_ONCE(record->ceiling.bytes) != WEIR_UNLIMITED ||
+	       READ_ONCE(record->ceiling.ratio_percent);
 }
 
 /* The ceiling in pages; without one WEIR_UNLIMITED. */
-static inline u64 weir_group_ceiling(const struct weir_group *group)
+static inline u64 weir_record_ceiling(const struct weir_record *record)
 {
 	const struct weir_ceiling ceiling = {
-		.bytes = READ_ONCE(group->ceiling.bytes),
+		.bytes = READ_ONCE(record->ceiling.bytes),
 		/* before what it is of: a first ratio is published after that */
-		.ratio_percent = smp_load_acquire(&group->ceiling.ratio_percent),
+		.ratio_percent = smp_load_acquire(&record->ceiling.ratio_percent),
 	};
 
-	return weir_ceiling_pages(&ceiling, READ_ONCE(group->avail));
+	return weir_ceiling_pages(&ceiling, READ_ONCE(record->avail));
 }
 
-static inline bool weir_group_has_knob(const struct weir_group *group)
+static inline bool weir_record_has_knob(const struct weir_record *record)
 {
-	return READ_ONCE(group->dirty_min_bytes) || weir_group_has_ceiling(group);
+	return READ_ONCE(record->dirty_min_bytes) || weir_record_has_ceiling(record);
 }
 
 /* Anything that needs hooks. */
-static inline bool weir_group_has_any(const struct weir_group *group)
+static inline bool weir_record_has_any(const struct weir_record *record)
 {
-	return weir_group_has_knob(group) ||
-	       READ_ONCE(group->bandwidth_bytes) != WEIR_UNLIMITED;
+	return weir_record_has_knob(record) ||
+	       READ_ONCE(record->bandwidth_bytes) != WEIR_UNLIMITED;
 }
 
-#define weir_count(group, field) this_cpu_inc((group)->stats->field)
+#define weir_count(record, field) this_cpu_inc((record)->stats->field)
 
 /* device.c: what tasks below a floor dirtied, and what their wbs recorded */
-void weir_device_charge(struct weir_group *group, struct weir_group *floored,
+void weir_device_charge(struct weir_record *record, struct weir_record *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted);
 
-/* Foreign pages that count against the group's floor. */
-static inline u64 weir_group_foreign(const struct weir_group *group)
+/* Foreign pages that count against the record's floor. */
+static inline u64 weir_record_foreign(const struct weir_record *record)
 {
-	return weir_credit_foreign(READ_ONCE(group->credit));
+	return weir_credit_foreign(READ_ONCE(record->credit));
 }
 
 #define WEIR_REPORTERS_BITS	15
@@ -411,20 +411,20 @@ struct weir_pass_state {
 };
 
 /* tree.c: what a subtree holds */
-struct weir_counts weir_tree_update(struct weir_group *group);
-void weir_tree_fresh(struct weir_group *group, struct weir_pass_state *state);
-void weir_tree_inherit(struct weir_group *group, u32 *cost);
-void weir_tree_review(struct weir_group *group);
-void weir_tree_detach(struct weir_group *group);
-u64 weir_tree_claim(const struct weir_group *group);
-struct weir_group *weir_tree_survey(struct weir_group *group, struct weir_pass_state *state);
+struct weir_counts weir_tree_update(struct weir_record *record);
+void weir_tree_fresh(struct weir_record *record, struct weir_pass_state *state);
+void weir_tree_inherit(struct weir_record *record, u32 *cost);
+void weir_tree_review(struct weir_record *record);
+void weir_tree_detach(struct weir_record *record);
+u64 weir_tree_claim(const struct weir_record *record);
+struct weir_record *weir_tree_survey(struct weir_record *record, struct weir_pass_state *state);
 
 /* The pages of the subtree, the cgroup itself included. */
-static inline struct weir_counts weir_tree_counts(const struct weir_group *group)
+static inline struct weir_counts weir_tree_counts(const struct weir_record *record)
 {
 	return (struct weir_counts) {
-		.dirty = weir_subtree_pages(READ_ONCE(group->subtree.dirty)),
-		.writeback = weir_subtree_pages(READ_ONCE(group->subtree.writeback)),
+		.dirty = weir_subtree_pages(READ_ONCE(record->subtree.dirty)),
+		.writeback = weir_subtree_pages(READ_ONCE(record->subtree.writeback)),
 	};
 }
 
@@ -434,11 +434,11 @@ static inline bool weir_tree_surveyed(const struct weir_pass_state *state)
 	return state->surveyed && state->surveyed_switches == current->nvcsw;
 }
 
-struct weir_group *weir_tree_floored(struct weir_group *group);
-bool weir_tree_bound(const struct weir_group *group);
-bool weir_tree_capped(const struct weir_group *group);
-u64 weir_tree_ceiling(const struct weir_group *group);
-struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
+struct weir_record *weir_tree_floored(struct weir_record *record);
+bool weir_tree_bound(const struct weir_record *record);
+bool weir_tree_capped(const struct weir_record *record);
+u64 weir_tree_ceiling(const struct weir_record *record);
+struct weir_record *weir_tree_nearest(struct cgroup_subsys_state *css);
 
 /* memory.c: what memory leaves a cgroup */
 static inline u64 weir_pages_max(unsigned long pages)
@@ -447,8 +447,8 @@ static inline u64 weir_pages_max(unsigned long pages)
 }
 
 u64 weir_memory_room(struct cgroup_subsys_state *css);
-u64 weir_memory_floor(struct weir_group *group);
-u64 weir_memory_dirtyable(struct weir_group *group);
+u64 weir_memory_floor(struct weir_record *record);
+u64 weir_memory_dirtyable(struct weir_record *record);
 
 /* events.c: who decided each pause */
 int weir_events_find(void);
@@ -458,7 +458,7 @@ void weir_events_show(void);
 struct weir_pass_state *weir_events_current(void);
 void weir_events_list(struct weir_pass_state *state);
 void weir_events_unlist(struct weir_pass_state *state);
-void weir_events_admit(struct weir_group *group, struct bdi_writeback *wb,
+void weir_events_admit(struct weir_record *record, struct bdi_writeback *wb,
 		       const struct weir_floor_pass *pass, u64 pages);
 
 /* files.c */
@@ -494,15 +494,15 @@ static inline void weir_tier_remove(void) { }
 #endif
 
 /* host.c: the host's limits as passes find them */
-void weir_reserve_note(struct weir_group *group, u64 unused);
+void weir_reserve_note(struct weir_record *record, u64 unused);
 u64 weir_unused_pages(void);
 struct weir_drain_host weir_host_amendments(void);
 struct weir_limits weir_host_limits(void);
 void weir_wake_flusher(struct bdi_writeback *wb);
 
 /* reserve.c: what floors reserve and do not use, kept fresh */
-extern struct list_head weir_holders, weir_others;	/* all groups; weir_lock */
-/* Cost of a visit to a group besides counting, in reads. */
+extern struct list_head weir_holders, weir_others;	/* all records; weir_lock */
+/* Cost of a visit to a record besides counting, in reads. */
 #define WEIR_VISIT_COST	16
 void weir_reserve_watch(void);
 void weir_reserve_end(void);
@@ -561,28 +561,28 @@ static inline bool weir_drain_bounds_sync(void) { return false; }
 extern unsigned int weir_window_count;	/* cgroups with a window; weir_lock */
 bool weir_flushers_any(void);
 int weir_flushers_prove(void);
-void weir_window_change(struct weir_group *group, u64 bytes);
+void weir_window_change(struct weir_record *record, u64 bytes);
 int weir_flusher_write(struct address_space *mapping, struct writeback_control *wbc);
 void weir_flushers_sweep(void);
 void weir_flushers_end(void);
 bool weir_weights_any(void);
-void weir_weight_change(struct weir_group *group, u32 weight);
-u32 weir_weight_portion(const struct weir_group *group);
+void weir_weight_change(struct weir_record *record, u32 weight);
+u32 weir_weight_portion(const struct weir_record *record);
 #else
 static inline bool weir_flushers_any(void) { return false; }
 static inline int weir_flushers_prove(void) { return 0; }
-static inline void weir_window_change(struct weir_group *group, u64 bytes) { }
+static inline void weir_window_change(struct weir_record *record, u64 bytes) { }
 static inline void weir_flushers_sweep(void) { }
 static inline void weir_flushers_end(void) { }
-static inline void weir_weight_change(struct weir_group *group, u32 weight) { }
-static inline u32 weir_weight_portion(const struct weir_group *group) { return 0; }
+static inline void weir_weight_change(struct weir_record *record, u32 weight) { }
+static inline u32 weir_weight_portion(const struct weir_record *record) { return 0; }
 #endif
 
 /* sync.c: what sync waits for */
 int weir_sync_wait(struct address_space *mapping);
 
 /* floor.c: what a writer's pass finds under the floors of its path */
-struct weir_floor_pass weir_floor_for_pass(struct weir_group *group,
+struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,
 					   struct bdi_writeback *wb,
 					   struct weir_pass_state *state);
 
@@ -628,16 +628,16 @@ static inline bool weir_bandwidth_any(void)
 	return READ_ONCE(weir_bandwidth_count);
 }
 
-void weir_bandwidth_change(struct weir_group *group, u64 bytes);
-void weir_bandwidth_made(struct weir_group *group);
-void weir_bandwidth_drop(struct weir_group *group);
+void weir_bandwidth_change(struct weir_record *record, u64 bytes);
+void weir_bandwidth_made(struct weir_record *record);
+void weir_bandwidth_drop(struct weir_record *record);
 void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_hold *hold);
 void weir_bandwidth_exit(void);
 #else
 static inline bool weir_bandwidth_any(void) { return false; }
-static inline void weir_bandwidth_change(struct weir_group *group, u64 bytes) { }
-static inline void weir_bandwidth_made(struct weir_group *group) { }
-static inline void weir_bandwidth_drop(struct weir_group *group) { }
+static inline void weir_bandwidth_change(struct weir_record *record, u64 bytes) { }
+static inline void weir_bandwidth_made(struct weir_record *record) { }
+static inline void weir_bandwidth_drop(struct weir_record *record) { }
 static inline void weir_bandwidth_pass(u64 pages, unsigned int flags,
 				       struct weir_bandwidth_hold *hold) { }
 static inline void weir_bandwidth_exit(void) { }
@@ -682,10 +682,10 @@ void weir_beat_start(void);
 void weir_beat_now(void);
 
 /* evaluate.c: floors and ceilings evaluated live */
-extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
+extern struct list_head weir_floors;	/* records with a floor; weir_lock */
 extern unsigned int weir_floor_count;	/* their number; weir_lock */
-void weir_group_evaluate(struct weir_group *group);
-void weir_floor_evaluate(struct weir_group *group);
+void weir_record_evaluate(struct weir_record *record);
+void weir_floor_evaluate(struct weir_record *record);
 void weir_floors_evaluate(void);
 
 /* beat.c: arming by need, heartbeat */

@@ -284,7 +284,7 @@ mod tests {
             ][..],
             &[
                 "__list_add_valid",
-                "weir weir_group_get",
+                "weir weir_record_get",
                 "cgroup_file_write",
             ],
             &[

@@ -2,16 +2,16 @@
 /*
  * weir's record of one cgroup: its knobs and its counters.
  *
- * A group is made when a knob of the cgroup is written, or in the first pass of one of
+ * A record is made when a knob of the cgroup is written, or in the first pass of one of
  * its tasks, for all its ancestors then, and by the beat for every other cgroup below one
  * with a knob: pages may be its own that tasks of others dirtied.  Its memory is charged to the cgroup it is
- * about.  Knobs end with the cgroup; the beat drops the group once the cgroup is
- * gone and its pages are clean or no group above counts them.
+ * about.  Knobs end with the cgroup; the beat drops the record once the cgroup is
+ * gone and its pages are clean or no record above counts them.
  *
  * weir_lock serialises everything but lookups and counting.  It is a spinlock, as
  * tenants take it, too: a task that is out of its cpu.max may lose the CPU while
- * it holds a mutex.  A pass finds a group by its css under RCU and never keeps it
- * across a sleep: rmdir frees the group of a cgroup whose tasks still sleep in the
+ * it holds a mutex.  A pass finds a record by its css under RCU and never keeps it
+ * across a sleep: rmdir frees the record of a cgroup whose tasks still sleep in the
  * throttle, only the css stays.
  *
  * The beat visits cgroups by a walk over the whole hierarchy that goes on where
@@ -27,89 +27,89 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-unsigned int weir_group_count;
+unsigned int weir_record_count;
 unsigned int weir_knob_count;
 
 /* The cgroup that was visited last; referenced.  The beat's. */
 static struct cgroup_subsys_state *visited;
 
-/* Of making a group: 7,000 instructions, and 300 for each possible CPU's part. */
+/* Of making a record: 7,000 instructions, and 300 for each possible CPU's part. */
 #define MAKE_COST	(1400 + 28 * weir_count_cost())
 #define CHUNK_READS	4096
 
-static void free_now(struct weir_group *group)
+static void free_now(struct weir_record *record)
 {
-	free_percpu(group->stats);
-	kfree(group);
+	free_percpu(record->stats);
+	kfree(record);
 }
 
 /*
- * Memory for the group of @css, charged to that cgroup, which may be short of it:
+ * Memory for the record of @css, charged to that cgroup, which may be short of it:
  * then NULL, and no task is killed for it.
  */
-static struct weir_group *allocate_group(struct cgroup_subsys_state *css, gfp_t gfp)
+static struct weir_record *allocate_record(struct cgroup_subsys_state *css, gfp_t gfp)
 {
 	struct mem_cgroup *before =
 		set_active_memcg(mem_cgroup_from_css(css));
-	struct weir_group *group;
+	struct weir_record *record;
 	bool made = false;
 
 	/* the beat cannot wait for pages side by side */
-	static_assert(sizeof(*group) <= PAGE_SIZE);
+	static_assert(sizeof(*record) <= PAGE_SIZE);
 	gfp |= __GFP_NORETRY | __GFP_NOWARN;
-	group = kzalloc(sizeof(*group), gfp);
-	if (group) {
-		group->stats = alloc_percpu_gfp(struct weir_stats, gfp);
-		made = group->stats;
+	record = kzalloc(sizeof(*record), gfp);
+	if (record) {
+		record->stats = alloc_percpu_gfp(struct weir_stats, gfp);
+		made = record->stats;
 	}
 	set_active_memcg(before);
 	if (!made || !css_tryget(css)) {
-		if (group)
-			free_now(group);
+		if (record)
+			free_now(record);
 		return NULL;
 	}
-	group->css = css;
-	group->ceiling.bytes = WEIR_UNLIMITED;
-	group->weight = WEIR_WEIGHT_DEFAULT;
-	group->bandwidth_bytes = WEIR_UNLIMITED;
-	group->writeback_bytes = WEIR_UNLIMITED;
-	group->tier_ratio = WEIR_TIER_BY_CAPACITY;
-	raw_spin_lock_init(&group->lock);
-	INIT_LIST_HEAD(&group->floors);
-	weir_bandwidth_made(group);
-	return group;
+	record->css = css;
+	record->ceiling.bytes = WEIR_UNLIMITED;
+	record->weight = WEIR_WEIGHT_DEFAULT;
+	record->bandwidth_bytes = WEIR_UNLIMITED;
+	record->writeback_bytes = WEIR_UNLIMITED;
+	record->tier_ratio = WEIR_TIER_BY_CAPACITY;
+	raw_spin_lock_init(&record->lock);
+	INIT_LIST_HEAD(&record->floors);
+	weir_bandwidth_made(record);
+	return record;
 }
 
-static void insert_group(struct weir_group *group)
+static void insert_record(struct weir_record *record)
 {
-	group->parent = weir_group_find(group->css->parent);
-	if (group->parent)
-		group->parent->children++;
-	list_add_tail(&group->all, &weir_others);
-	weir_lookup_add(group);
-	WRITE_ONCE(weir_group_count, weir_group_count + 1);
+	record->parent = weir_record_find(record->css->parent);
+	if (record->parent)
+		record->parent->children++;
+	list_add_tail(&record->all, &weir_others);
+	weir_lookup_add(record);
+	WRITE_ONCE(weir_record_count, weir_record_count + 1);
 	weir_beat_start();
 }
 
-/* The topmost of @css and its ancestors that has no group; NULL if all have. */
+/* The topmost of @css and its ancestors that has no record; NULL if all have. */
 static struct cgroup_subsys_state *topmost_missing(struct cgroup_subsys_state *css)
 {
 	struct cgroup_subsys_state *missing = NULL;
 
-	for (; css->parent && !weir_group_find(css); css = css->parent)
+	for (; css->parent && !weir_record_find(css); css = css->parent)
 		missing = css;
 	return missing;
 }
 
 /*
- * Make the group of @css, and those of its ancestors, if need be.  Takes
+ * Make the record of @css, and those of its ancestors, if need be.  Takes
  * weir_lock, but not while it allocates: -ENOMEM, -ENODEV if the cgroup goes,
  * -EINTR if the task is killed.
  */
-int weir_group_make(struct cgroup_subsys_state *css)
+int weir_record_make(struct cgroup_subsys_state *css)
 {
 	struct cgroup_subsys_state *missing;
-	struct weir_group *group;
+	struct weir_record *record;
 	int err;
 
 	for (;;) {
@@ -122,20 +122,20 @@ int weir_group_make(struct cgroup_subsys_state *css)
 			return 0;
 		if (!weir_css_alive(css))
 			return -ENODEV;
-		group = allocate_group(missing, GFP_KERNEL_ACCOUNT);
-		if (!group)
+		record = allocate_record(missing, GFP_KERNEL_ACCOUNT);
+		if (!record)
 			return -ENOMEM;
 		err = weir_lock_killable();
 		if (!err) {
 			if (topmost_missing(css) == missing) {
-				insert_group(group);
-				group = NULL;
+				insert_record(record);
+				record = NULL;
 			}
 			spin_unlock(&weir_lock);
 		}
-		if (group) {
-			css_put(group->css);
-			free_now(group);
+		if (record) {
+			css_put(record->css);
+			free_now(record);
 		}
 		if (err)
 			return err;
@@ -143,34 +143,34 @@ int weir_group_make(struct cgroup_subsys_state *css)
 }
 
 /*
- * The same without waiting for memory, or for a task: the group of @css is made even if
+ * The same without waiting for memory, or for a task: the record of @css is made even if
  * the cgroup has no memory left.  Otherwise it could escape its parent's ceiling by
  * filling its own memory.max.  It is charged all the same, beyond the limit, as the kernel
  * does for an allocation that cannot wait: otherwise a tenant whose cgroups have no room
- * would have the host's memory for their groups.  Under weir_lock.
+ * would have the host's memory for their records.  Under weir_lock.
  */
-static struct weir_group *make_now(struct cgroup_subsys_state *css)
+static struct weir_record *make_now(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group = allocate_group(css, GFP_NOWAIT | __GFP_ACCOUNT) ?:
-				   allocate_group(css, GFP_ATOMIC | __GFP_ACCOUNT);
+	struct weir_record *record = allocate_record(css, GFP_NOWAIT | __GFP_ACCOUNT) ?:
+				   allocate_record(css, GFP_ATOMIC | __GFP_ACCOUNT);
 
-	if (group)
-		insert_group(group);
-	return group;
+	if (record)
+		insert_record(record);
+	return record;
 }
 
-/* Levels without a group that one pass makes groups for, the topmost first. */
+/* Levels without a record that one pass makes records for, the topmost first. */
 #define LEVELS_MADE	32
 
 /*
- * The group of @css, in a pass that found none: made now, and those of its ancestors, so
+ * The record of @css, in a pass that found none: made now, and those of its ancestors, so
  * that the pass is judged by what the cgroup holds.  The task may hold a filesystem's
- * locks: nothing here waits, and the lock is left after each group.  Where the lock is
- * taken or the host has no memory for it, the group is made by a later pass or the beat's
+ * locks: nothing here waits, and the lock is left after each record.  Where the lock is
+ * taken or the host has no memory for it, the record is made by a later pass or the beat's
  * walk, and this pass is its nearest ancestor's, if any; it has dirtied a few dozen pages
  * by then, which no sum has.  Under RCU.
  */
-struct weir_group *weir_group_make_in_pass(struct cgroup_subsys_state *css)
+struct weir_record *weir_record_make_in_pass(struct cgroup_subsys_state *css)
 {
 	struct cgroup_subsys_state *missing = css->parent ? css : NULL;
 	int levels;
@@ -187,7 +187,7 @@ struct weir_group *weir_group_make_in_pass(struct cgroup_subsys_state *css)
 }
 
 /* The next walk begins anew, if there is one: hold no cgroup for it. */
-void weir_groups_restart_walk(void)
+void weir_records_restart_walk(void)
 {
 	if (visited)
 		css_put(visited);
@@ -205,73 +205,73 @@ static bool holds_pages(struct cgroup_subsys_state *css)
 	return own.dirty + own.writeback;
 }
 
-static void free_group(struct rcu_head *rcu)
+static void free_record(struct rcu_head *rcu)
 {
-	struct weir_group *group = container_of(rcu, struct weir_group, rcu);
+	struct weir_record *record = container_of(rcu, struct weir_record, rcu);
 
-	/* no pass sees the group any more */
-	weir_reserve_note(group, 0);
-	free_now(group);
+	/* no pass sees the record any more */
+	weir_reserve_note(record, 0);
+	free_now(record);
 }
 
-/* A knob of @group was changed, or ended; it @had some before. */
-void weir_group_knobs_changed(struct weir_group *group, bool had)
+/* A knob of @record was changed, or ended; it @had some before. */
+void weir_record_knobs_changed(struct weir_record *record, bool had)
 {
-	weir_knob_count += weir_group_has_any(group) - had;
-	if ((group->dirty_min_bytes == 0) == list_empty(&group->floors))
+	weir_knob_count += weir_record_has_any(record) - had;
+	if ((record->dirty_min_bytes == 0) == list_empty(&record->floors))
 		return;
-	if (group->dirty_min_bytes) {
-		list_add_tail(&group->floors, &weir_floors);
+	if (record->dirty_min_bytes) {
+		list_add_tail(&record->floors, &weir_floors);
 		weir_floor_count++;
 	} else {
-		list_del_init(&group->floors);
+		list_del_init(&record->floors);
 		weir_floor_count--;
 	}
 }
 
-static void end_knobs(struct weir_group *group)
+static void end_knobs(struct weir_record *record)
 {
-	bool had = weir_group_has_any(group);
+	bool had = weir_record_has_any(record);
 
-	weir_window_change(group, WEIR_UNLIMITED);
-	weir_weight_change(group, WEIR_WEIGHT_DEFAULT);
+	weir_window_change(record, WEIR_UNLIMITED);
+	weir_weight_change(record, WEIR_WEIGHT_DEFAULT);
 	if (!had)
 		return;
-	WRITE_ONCE(group->dirty_min_bytes, 0);
-	WRITE_ONCE(group->ceiling.bytes, WEIR_UNLIMITED);
-	WRITE_ONCE(group->ceiling.ratio_percent, 0);
-	weir_bandwidth_change(group, WEIR_UNLIMITED);
-	weir_group_knobs_changed(group, had);
-	weir_floor_evaluate(group);
+	WRITE_ONCE(record->dirty_min_bytes, 0);
+	WRITE_ONCE(record->ceiling.bytes, WEIR_UNLIMITED);
+	WRITE_ONCE(record->ceiling.ratio_percent, 0);
+	weir_bandwidth_change(record, WEIR_UNLIMITED);
+	weir_record_knobs_changed(record, had);
+	weir_floor_evaluate(record);
 }
 
-static void drop_group(struct weir_group *group)
+static void drop_record(struct weir_record *record)
 {
-	end_knobs(group);
-	weir_tree_detach(group);
-	hash_del_rcu(&group->node);
-	weir_bandwidth_drop(group);
-	list_del(&group->all);
-	WRITE_ONCE(weir_group_count, weir_group_count - 1);
-	if (group->parent)
-		group->parent->children--;
-	css_put(group->css);
-	call_rcu(&group->rcu, free_group);
+	end_knobs(record);
+	weir_tree_detach(record);
+	hash_del_rcu(&record->node);
+	weir_bandwidth_drop(record);
+	list_del(&record->all);
+	WRITE_ONCE(weir_record_count, weir_record_count - 1);
+	if (record->parent)
+		record->parent->children--;
+	css_put(record->css);
+	call_rcu(&record->rcu, free_record);
 }
 
 /* Its cgroup is removed: is the record still needed? */
-static bool is_done(struct weir_group *group)
+static bool is_done(struct weir_record *record)
 {
-	if (weir_css_alive(group->css))
+	if (weir_css_alive(record->css))
 		return false;
-	end_knobs(group);
-	if (group->children)
+	end_knobs(record);
+	if (record->children)
 		return false;
-	if (!weir_tree_bound(group))
+	if (!weir_tree_bound(record))
 		return true;
-	if (weir_layout.reparents && group->pages_are != WEIR_INHERITED)
+	if (weir_layout.reparents && record->pages_are != WEIR_INHERITED)
 		return false;
-	return !holds_pages(group->css);
+	return !holds_pages(record->css);
 }
 
 /* Removed children of @css whose pages are @before are @now; returns the reads it took. */
@@ -279,16 +279,16 @@ static u32 see_removed(struct cgroup_subsys_state *css, enum weir_pages_are befo
 		       enum weir_pages_are now)
 {
 	struct cgroup_subsys_state *child;
-	struct weir_group *group;
+	struct weir_record *record;
 	u32 nth = 0;
 
 	list_for_each_entry_rcu(child, &css->children, sibling) {
 		weir_rest_at(child, ++nth);
 		if (READ_ONCE(child->flags) & CSS_ONLINE)
 			continue;
-		group = weir_group_find(child);
-		if (group && group->pages_are == before)
-			WRITE_ONCE(group->pages_are, now);
+		record = weir_record_find(child);
+		if (record && record->pages_are == before)
+			WRITE_ONCE(record->pages_are, now);
 	}
 	return nth;
 }
@@ -297,59 +297,59 @@ static u32 see_removed(struct cgroup_subsys_state *css, enum weir_pages_are befo
  * The cgroup inherits from its removed children, and they keep what they have not
  * folded, in this order: pages may count twice until the next round, but not for
  * none.  So a child that is removed meanwhile keeps all of them for that round.
- * Outside of weir_lock, as there may be many children; only the beat drops groups.
+ * Outside of weir_lock, as there may be many children; only the beat drops records.
  */
 static u32 inherit_removed(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group = weir_group_find(css);
+	struct weir_record *record = weir_record_find(css);
 	u32 cost;
 
-	if (!group || !weir_tree_bound(group))
+	if (!record || !weir_tree_bound(record))
 		return 0;
 	cost = see_removed(css, WEIR_OWN, WEIR_REPARENTED);
-	weir_tree_inherit(group, &cost);
+	weir_tree_inherit(record, &cost);
 	return cost + see_removed(css, WEIR_REPARENTED, WEIR_INHERITED);
 }
 
 /*
  * One cgroup of the walk; returns what that took, in reads.  @making is what may be
- * spent on new groups.  Under weir_lock.
+ * spent on new records.  Under weir_lock.
  */
-static u32 group_visit(struct cgroup_subsys_state *css, u32 *making)
+static u32 record_visit(struct cgroup_subsys_state *css, u32 *making)
 {
-	struct weir_group *group, *parent;
+	struct weir_record *record, *parent;
 	u32 cost = WEIR_VISIT_COST + css->cgroup->level;
 
-	/* about to be freed: no group has it, and the walk cannot stop at it */
+	/* about to be freed: no record has it, and the walk cannot stop at it */
 	if (!css->parent || percpu_ref_is_zero(&css->refcnt))
 		return 1;
-	group = weir_group_find(css);
-	if (!group) {
-		parent = weir_group_find(css->parent);
+	record = weir_record_find(css);
+	if (!record) {
+		parent = weir_record_find(css->parent);
 		if (!parent || !weir_tree_bound(parent) || !*making)
 			return cost;
 		cost += weir_count_cost();
 		if (weir_css_alive(css) || holds_pages(css)) {
-			group = make_now(css);
+			record = make_now(css);
 			cost += MAKE_COST;
 			*making -= min_t(u32, *making, MAKE_COST);
 		}
 	}
-	if (group && !is_done(group) && weir_tree_bound(group)) {
-		weir_group_evaluate(group);
+	if (record && !is_done(record) && weir_tree_bound(record)) {
+		weir_record_evaluate(record);
 		cost += weir_count_cost();
 	}
 	/* the rest of a long chain of removed ones is for the next round */
-	while (group && cost < CHUNK_READS && is_done(group)) {
-		cost += weir_count_cost() + group->css->cgroup->level;
-		parent = group->parent;
-		drop_group(group);
-		group = parent;
+	while (record && cost < CHUNK_READS && is_done(record)) {
+		cost += weir_count_cost() + record->css->cgroup->level;
+		parent = record->parent;
+		drop_record(record);
+		record = parent;
 	}
 	return cost;
 }
 
-static struct cgroup_subsys_state *group_root(void)
+static struct cgroup_subsys_state *record_root(void)
 {
 	/* pid 0 stays where it was made */
 	return rcu_dereference(init_task.cgroups)->subsys[memory_cgrp_id];
@@ -357,13 +357,13 @@ static struct cgroup_subsys_state *group_root(void)
 
 /*
  * Go on with the walk over all cgroups, for about @budget reads or to its end:
- * make groups where they are missing, drop those that are done, and evaluate the
+ * make records where they are missing, drop those that are done, and evaluate the
  * others that a knob is about.  Only the beat does this.  The lock is held for
- * CHUNK_READS reads at a time.  New groups take three quarters of the budget at most,
+ * CHUNK_READS reads at a time.  New records take three quarters of the budget at most,
  * those beyond are for the next round: a tenant that makes cgroups as fast as the walk
- * makes groups for them would keep it among them.
+ * makes records for them would keep it among them.
  */
-void weir_groups_walk(u32 budget)
+void weir_records_walk(u32 budget)
 {
 	struct cgroup_subsys_state *pos = visited, *held = visited;
 	u32 making = budget / 4 * 3;
@@ -371,11 +371,11 @@ void weir_groups_walk(u32 budget)
 
 	rcu_read_lock();
 	spin_lock(&weir_lock);
-	while ((pos = css_next_descendant_pre(pos, group_root()))) {
+	while ((pos = css_next_descendant_pre(pos, record_root()))) {
 		if (held)
 			css_put(held);
 		held = NULL;
-		chunk += group_visit(pos, &making);
+		chunk += record_visit(pos, &making);
 		if (weir_layout.reparents && weir_css_get(pos)) {
 			spin_unlock(&weir_lock);
 			chunk += inherit_removed(pos);
@@ -409,21 +409,21 @@ void weir_groups_walk(u32 budget)
  * Forget all cgroups, children before their parents.  Nothing is hooked or recounted:
  * the lists are read without the lock.
  */
-void weir_groups_drop_all(void)
+void weir_records_drop_all(void)
 {
-	struct weir_group *group, *parent;
+	struct weir_record *record, *parent;
 
-	weir_groups_restart_walk();
+	weir_records_restart_walk();
 	list_splice_tail_init(&weir_holders, &weir_others);
 	while (!list_empty(&weir_others)) {
-		group = list_first_entry(&weir_others, struct weir_group, all);
+		record = list_first_entry(&weir_others, struct weir_record, all);
 		spin_lock(&weir_lock);
 		/* one that has children goes with the last of them */
-		list_move_tail(&group->all, &weir_others);
-		while (group && !group->children) {
-			parent = group->parent;
-			drop_group(group);
-			group = parent;
+		list_move_tail(&record->all, &weir_others);
+		while (record && !record->children) {
+			parent = record->parent;
+			drop_record(record);
+			record = parent;
 		}
 		spin_unlock(&weir_lock);
 		cond_resched();
@@ -431,7 +431,7 @@ void weir_groups_drop_all(void)
 }
 
 /* Sum the counters over all CPUs. */
-void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
+void weir_record_stats(struct weir_record *record, struct weir_stats *sum)
 {
 	u64 *sums = (u64 *)sum;
 	unsigned int cpu, i;
@@ -439,7 +439,7 @@ void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
 	static_assert(sizeof(*sum) % sizeof(u64) == 0);
 	memset(sum, 0, sizeof(*sum));
 	for_each_possible_cpu(cpu) {
-		const u64 *part = (u64 *)per_cpu_ptr(group->stats, cpu);
+		const u64 *part = (u64 *)per_cpu_ptr(record->stats, cpu);
 
 		for (i = 0; i < sizeof(*sum) / sizeof(u64); i++)
 			sums[i] += READ_ONCE(part[i]);
