@@ -166,12 +166,14 @@ pub enum JournalEvent {
         /// The limit, in MiB.
         to_mib: u64,
     },
-    /// A cgroup has no limit any more.
-    Unlimited {
+    /// A cgroup's limit is again what it was.
+    LimitPutBack {
         /// Path of the cgroup.
         cgroup: String,
         /// Name of the file that has the limit.
         limit: &'static str,
+        /// Bytes, or `max`.
+        to: String,
     },
     /// A limit was changed by another program, and stays.
     LimitLeft {
@@ -283,6 +285,17 @@ pub enum JournalEvent {
         at: String,
         /// The file, or its part.
         setting: String,
+        /// The value that was written.
+        to: String,
+    },
+    /// A cgroup's limit was set below another program's.
+    StockSetBelow {
+        /// Path of the cgroup.
+        at: String,
+        /// The file, or its part.
+        setting: String,
+        /// The other program's limit.
+        found: String,
         /// The value that was written.
         to: String,
     },
@@ -453,8 +466,8 @@ impl fmt::Display for JournalEvent {
                 "{}: memory.high would be {to_mib} MiB, usage is {usage_mib} MiB (observing)",
                 cgroup.escape_debug()
             ),
-            JournalEvent::Unlimited { cgroup, limit } => {
-                write!(f, "{}: {limit} = max as before", cgroup.escape_debug())
+            JournalEvent::LimitPutBack { cgroup, limit, to } => {
+                write!(f, "{}: {limit} = {to} as before", cgroup.escape_debug())
             }
             JournalEvent::LimitLeft {
                 cgroup,
@@ -542,6 +555,17 @@ impl fmt::Display for JournalEvent {
                 "{}: {setting} would be {to}, is {} (observing)",
                 at.escape_debug(),
                 from.escape_debug()
+            ),
+            JournalEvent::StockSetBelow {
+                at,
+                setting,
+                found,
+                to,
+            } => write!(
+                f,
+                "{}: {setting} = {to}, below another program's {}",
+                at.escape_debug(),
+                found.escape_debug()
             ),
             JournalEvent::StockPutBack { at, setting, to } => {
                 write!(f, "{}: {setting} = {to} as before", at.escape_debug())

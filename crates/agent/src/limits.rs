@@ -68,22 +68,32 @@ pub fn compare_limit(limit: &str, directory: &Path, pages: Option<u64>) -> Found
     }
 }
 
-/// Writes the limit's file; no limit if `None`.
+/// Reads a limit in bytes, none for `max`; nothing if the cgroup is gone.
+pub fn read_bytes(limit: &str, directory: &Path) -> Option<Option<u64>> {
+    let text = fs::read_to_string(directory.join(limit)).ok()?;
+    Some(text.trim().parse().ok())
+}
+
+/// Writes the limit's file, in bytes; no limit if `None`.
 ///
 /// # Errors
 /// The kernel's, or the cgroup is gone.
-fn write(limit: &str, directory: &Path, pages: Option<u64>) -> io::Result<()> {
+fn write(limit: &str, directory: &Path, bytes: Option<u64>) -> io::Result<()> {
     // Not made: a directory that is no cgroup's would get one.
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(directory.join(limit))?;
-    file.write_all(format!("{}\n", limit_text(pages)).as_bytes())
+    file.write_all(format!("{}\n", bytes_text(bytes)).as_bytes())
 }
 
 fn limit_text(pages: Option<u64>) -> String {
-    pages.map_or(NONE.into(), |pages| whole_page_bytes(pages).to_string())
+    bytes_text(pages.map(whole_page_bytes))
+}
+
+fn bytes_text(bytes: Option<u64>) -> String {
+    bytes.map_or(NONE.into(), |bytes| bytes.to_string())
 }
 
 /// The kernel keeps `memory.high` in its own pages: another number than whole ones would not read
@@ -92,34 +102,37 @@ fn whole_page_bytes(pages: u64) -> u64 {
     PageSize::running().limit_bytes(pages)
 }
 
-/// Sets the limit of a cgroup that has `before`, which is noted first.
+/// Sets the limit of a cgroup, in pages, which is noted first: `before` is what was set until now, and
+/// `original` what is put back in the end, in bytes.
 ///
 /// # Errors
-/// What was found instead of `before`: nothing was written. Or why it cannot be.
+/// What was found instead of these: nothing was written. Or why it cannot be.
 pub fn set(
     saved: &mut SavedLimits,
     place: &CgroupDir,
+    original: Option<u64>,
     before: Option<u64>,
     to: u64,
 ) -> Result<(), Refused> {
-    match compare_limit(saved.limit(), &place.directory, before) {
-        FoundLimit::Own => {}
-        other => {
-            saved.note_values(place, &[])?;
-            return Err(Refused::Found(other));
-        }
+    let found = read_bytes(saved.limit(), &place.directory);
+    if found != Some(before.map(whole_page_bytes).or(original)) {
+        saved.forget_limit(place)?;
+        return Err(Refused::Found(match found {
+            Some(other) => FoundLimit::Foreign(bytes_text(other)),
+            None => FoundLimit::Gone,
+        }));
     }
     let values: Vec<u64> = before
         .iter()
         .chain([&to])
         .map(|pages| whole_page_bytes(*pages))
         .collect();
-    saved.note_values(place, &values)?;
-    write(saved.limit(), &place.directory, Some(to))?;
+    saved.note_values(place, original, &values)?;
+    write(saved.limit(), &place.directory, Some(whole_page_bytes(to)))?;
     Ok(())
 }
 
-/// Puts a limit back to none, unless another program has changed it, and says which it was.
+/// Puts a limit back to what it was, unless another program has changed it, and says which it was.
 ///
 /// # Errors
 /// The cgroup, and why it could not be noted or written: for people.
@@ -130,8 +143,9 @@ pub fn put_back(
     journal: &Journal,
 ) -> Result<(), String> {
     let (cgroup, limit) = (place.path.clone(), saved.limit());
+    let to = bytes_text(saved.original(place));
     match remove_limit(saved, place, pages) {
-        Ok(()) => journal.log_event(&JournalEvent::Unlimited { cgroup, limit }),
+        Ok(()) => journal.log_event(&JournalEvent::LimitPutBack { cgroup, limit, to }),
         Err(Refused::Found(FoundLimit::Foreign(value))) => {
             journal.log_event(&JournalEvent::LimitLeft {
                 cgroup,
@@ -148,9 +162,9 @@ pub fn put_back(
 fn remove_limit(saved: &mut SavedLimits, place: &CgroupDir, pages: u64) -> Result<(), Refused> {
     let found = compare_limit(saved.limit(), &place.directory, Some(pages));
     if found == FoundLimit::Own {
-        write(saved.limit(), &place.directory, None)?;
+        write(saved.limit(), &place.directory, saved.original(place))?;
     }
-    saved.note_values(place, &[])?;
+    saved.forget_limit(place)?;
     match found {
         FoundLimit::Own => Ok(()),
         other => Err(Refused::Found(other)),
@@ -203,12 +217,13 @@ pub fn take_over(mut saved: SavedLimits, tree: &Hierarchy, journal: &Journal) ->
             .parse()
             .is_ok_and(|bytes| entry.values.contains(&bytes));
         let cgroup = place.path.clone();
-        match is_own.then(|| write(limit, &place.directory, None)) {
-            Some(Ok(())) => journal.log_event(&JournalEvent::Unlimited { cgroup, limit }),
+        let to = bytes_text(entry.original);
+        match is_own.then(|| write(limit, &place.directory, entry.original)) {
+            Some(Ok(())) => journal.log_event(&JournalEvent::LimitPutBack { cgroup, limit, to }),
             Some(Err(why)) => failed.push(format!(
-                "{cgroup}: {limit} cannot be put back to {NONE}: {why}"
+                "{cgroup}: {limit} cannot be put back to {to}: {why}"
             )),
-            None if text == NONE => {}
+            None if text == to => {}
             None => journal.log_event(&JournalEvent::LimitLeft {
                 cgroup,
                 limit,
@@ -271,9 +286,9 @@ mod tests {
     #[test]
     fn a_limit_is_set_changed_and_put_back() {
         let mut of = cgroup("max\n");
-        set(&mut of.saved, &of.place, None, 10).expect("set");
+        set(&mut of.saved, &of.place, None, None, 10).expect("set");
         assert_eq!(of.says(), "40960\n");
-        set(&mut of.saved, &of.place, Some(10), 9).expect("set");
+        set(&mut of.saved, &of.place, None, Some(10), 9).expect("set");
         put_back(&mut of.saved, &of.place, 9, &journal()).expect("put back");
         assert_eq!(of.says(), "max\n");
         assert_eq!(of.saved.entries().count(), 0);
@@ -282,30 +297,44 @@ mod tests {
     #[test]
     fn a_value_of_another_program_stays() {
         let mut of = cgroup("8192\n");
-        let refused = set(&mut of.saved, &of.place, None, 10).expect_err("refused");
+        let refused = set(&mut of.saved, &of.place, None, None, 10).expect_err("refused");
         assert!(matches!(refused, Refused::Found(FoundLimit::Foreign(value)) if value == "8192"));
         let mut of = cgroup("max\n");
-        set(&mut of.saved, &of.place, None, 10).expect("set");
+        set(&mut of.saved, &of.place, None, None, 10).expect("set");
         fs::write(of.place.directory.join(FILE), "4096\n").expect("written");
         put_back(&mut of.saved, &of.place, 10, &journal()).expect("left");
         assert_eq!(of.says(), "4096\n");
     }
 
     #[test]
+    fn a_limit_below_another_programs_is_put_back_to_that() {
+        let mut of = cgroup("65536\n");
+        set(&mut of.saved, &of.place, Some(65_536), None, 10).expect("set");
+        set(&mut of.saved, &of.place, Some(65_536), Some(10), 9).expect("set");
+        put_back(&mut of.saved, &of.place, 9, &journal()).expect("put back");
+        assert_eq!(of.says(), "65536\n");
+        set(&mut of.saved, &of.place, Some(65_536), None, 10).expect("set");
+        of.next_agent();
+        assert_eq!(of.says(), "65536\n", "by the next agent, too");
+    }
+
+    #[test]
     fn the_next_agent_puts_back_what_a_killed_one_left() {
         let mut of = cgroup("max\n");
-        set(&mut of.saved, &of.place, None, 10).expect("set");
+        set(&mut of.saved, &of.place, None, None, 10).expect("set");
         of.next_agent();
         assert_eq!(of.says(), "max\n");
         // Killed between the note and the write: the value before is known, too.
-        set(&mut of.saved, &of.place, None, 10).expect("set");
+        set(&mut of.saved, &of.place, None, None, 10).expect("set");
         of.saved
-            .note_values(&of.place, &[40_960, 36_864])
+            .note_values(&of.place, None, &[40_960, 36_864])
             .expect("noted");
         of.next_agent();
         assert_eq!(of.says(), "max\n");
         // Another program's value is not.
-        of.saved.note_values(&of.place, &[40_960]).expect("noted");
+        of.saved
+            .note_values(&of.place, None, &[40_960])
+            .expect("noted");
         fs::write(of.place.directory.join(FILE), "12288\n").expect("written");
         of.next_agent();
         assert_eq!(of.says(), "12288\n");

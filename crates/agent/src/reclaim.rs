@@ -12,8 +12,9 @@
 //! reclaim meanwhile (`allocstall`), an episode begins: a look ten times a second. It ends when no
 //! limit is set any more and no allocation has reclaimed for 5 s.
 //!
-//! A limit that its cgroup has not come near for 10 s is put back to `max`. Only a `memory.high`
-//! of `max` is ever replaced; one that another program writes meanwhile is left to that program.
+//! A limit that its cgroup has not come near for 10 s is put back. Another program's `memory.high`
+//! (`MemoryHigh=`, MemoryQoS) is never raised: the agent's stands below it, and it comes back. One that
+//! is written meanwhile is the one that comes back, and who keeps on writing it gets it.
 //! What is set is noted in a file first ([`crate::saved_limits`]), so that the next agent puts it
 //! back if this one is killed.
 //!

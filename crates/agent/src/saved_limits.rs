@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which limits the agent has set, in a file below /run, so that the next agent puts them back if
-//! this one is killed. Each was `max` before.
+//! this one is killed, to what each was before.
 //!
 //! The file is written before a limit is, with the value there is and the one to be: whichever of
 //! them a crash leaves in place, it is known.
@@ -19,6 +19,9 @@ pub struct SavedLimit {
     pub cgroup: String,
     /// Inode of the directory, which tells a cgroup from its successor.
     pub inode: u64,
+    /// Limit in bytes that is put back in the end; none for `max`.
+    #[serde(default)]
+    pub original: Option<u64>,
     /// Values that the limit's file may say, in bytes.
     pub values: Vec<u64>,
 }
@@ -39,7 +42,7 @@ impl SavedLimits {
     /// It is there and cannot be understood.
     pub fn open(file: &Path, limit: &'static str) -> Result<SavedLimits> {
         let lost = format!(
-            "which limits were set: remove it, and put {limit} of cgroups that are limited back to max by hand"
+            "which limits were set: remove it, and put {limit} of cgroups that are limited back by hand"
         );
         let entries: Vec<SavedLimit> = saved_file::read(file, &lost)?;
         Ok(SavedLimits {
@@ -62,22 +65,40 @@ impl SavedLimits {
         self.entries.values()
     }
 
-    /// Notes that the cgroup's limit is one of `values`, before it is; none of them forgets it.
+    /// The limit in bytes to put back where the cgroup's is set; none for `max`.
+    pub fn original(&self, place: &CgroupDir) -> Option<u64> {
+        self.entries.get(&place.inode)?.original
+    }
+
+    /// Notes that the cgroup's limit is one of `values`, before it is, and `original` the one to put
+    /// back, in bytes.
     ///
     /// # Errors
     /// The file cannot be written; the old one is still there.
-    pub fn note_values(&mut self, place: &CgroupDir, values: &[u64]) -> Result<()> {
-        match values {
-            [] => self.entries.remove(&place.inode),
-            values => self.entries.insert(
-                place.inode,
-                SavedLimit {
-                    cgroup: place.path.clone(),
-                    inode: place.inode,
-                    values: values.into(),
-                },
-            ),
-        };
+    pub fn note_values(
+        &mut self,
+        place: &CgroupDir,
+        original: Option<u64>,
+        values: &[u64],
+    ) -> Result<()> {
+        self.entries.insert(
+            place.inode,
+            SavedLimit {
+                cgroup: place.path.clone(),
+                inode: place.inode,
+                original,
+                values: values.into(),
+            },
+        );
+        self.save()
+    }
+
+    /// Forgets the cgroup's limit.
+    ///
+    /// # Errors
+    /// The file cannot be written; the old one is still there.
+    pub fn forget_limit(&mut self, place: &CgroupDir) -> Result<()> {
+        self.entries.remove(&place.inode);
         self.save()
     }
 
@@ -111,17 +132,29 @@ mod tests {
             delegated: false,
         };
         let mut saved = SavedLimits::open(&file, "memory.high").expect("nothing yet");
-        saved.note_values(&place(1), &[4096]).expect("written");
         saved
-            .note_values(&place(2), &[4096, 8192])
+            .note_values(&place(1), None, &[4096])
             .expect("written");
-        saved.note_values(&place(1), &[]).expect("written");
+        saved
+            .note_values(&place(2), Some(16_384), &[4096, 8192])
+            .expect("written");
+        saved.forget_limit(&place(1)).expect("written");
         let again = SavedLimits::open(&file, "memory.high").expect("read");
         let entries: Vec<_> = again.entries().cloned().collect();
         let [entry] = &entries[..] else {
             panic!("{entries:?}")
         };
         assert_eq!((entry.inode, &entry.values[..]), (2, &[4096, 8192][..]));
+        assert_eq!(again.original(&place(2)), Some(16_384));
+        // As an agent wrote it that knew no other limit than `max`.
+        fs::write(
+            &file,
+            "{\"version\": 1, \"entries\": [{\"cgroup\": \"/3\", \"inode\": 3, \"values\": [4096]}]}",
+        )
+        .expect("written");
+        let older = SavedLimits::open(&file, "memory.high").expect("read");
+        assert_eq!(older.entries().count(), 1);
+        assert_eq!(older.original(&place(3)), None);
         fs::write(&file, "{\"version\": 2, \"entries\": []}").expect("written");
         let why = format!(
             "{:#}",

@@ -39,6 +39,11 @@ impl StockSetting {
         }
     }
 
+    /// Returns whether it is a limit of a cgroup, in bytes or `max`: a lower one keeps a higher one, too.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, StockSetting::High | StockSetting::Wbps(_))
+    }
+
     /// Reads the value that it holds in a directory: a cgroup's, or the host's root.
     ///
     /// # Errors

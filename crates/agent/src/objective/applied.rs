@@ -97,7 +97,7 @@ impl AppliedLimits {
                 asked.request_ceiling(&place, Some(pages));
                 Ok(())
             }
-            None => limits::set(&mut self.saved, &place, before, pages),
+            None => limits::set(&mut self.saved, &place, None, before, pages),
         };
         match done {
             Ok(()) => {

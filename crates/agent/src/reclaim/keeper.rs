@@ -11,6 +11,7 @@ use crate::limits::{self, FoundLimit, Mode, Refused};
 use crate::saved_limits::SavedLimits;
 use crate::tree::{CgroupDir, Hierarchy};
 use anyhow::{Context, Result};
+use knobs::PAGE;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use policy::UNLIMITED;
 use policy::reclaim::{self, Group};
@@ -35,12 +36,18 @@ const NEAR: u64 = 32;
 const PART: u64 = 100;
 /// Changes of a limit by less than 256 KiB are not written.
 const CHANGE: u64 = 64;
+/// Times that a limit is written over before it is left to the other program.
+const CONTESTS: u32 = 10;
 
 /// A cgroup in an episode.
 struct Member {
     place: CgroupDir,
     reading: Reading,
     group: Group,
+    /// Another program's limit in bytes, which the agent's stands below; none for `max`.
+    original: Option<u64>,
+    /// Times that another program has written over the agent's limit.
+    contests: u32,
     /// The time at which it was last near its limit.
     near: Instant,
 }
@@ -235,13 +242,16 @@ impl ReclaimKeeper {
             if self.settings.is_exempt(&place.path) {
                 continue;
             }
-            let fixed = limits::compare_limit(self.saved.limit(), &place.directory, None)
-                != FoundLimit::Own;
+            let Some(original) = limits::read_bytes(self.saved.limit(), &place.directory) else {
+                continue;
+            };
             if let Some(member) = self.members.get_mut(&place.inode) {
-                // Another program's limit may be gone, or systemd has put `max` in place of ours.
                 let is_due = member.group.fixed != 0 && member.near.elapsed() > UNUSED;
-                if is_due && self.settings.mode == Mode::On && !fixed {
-                    member.group.fixed = 0;
+                if is_due && self.settings.mode == Mode::On && original.is_none() {
+                    (member.group.fixed, member.contests) = (0, 0);
+                }
+                if member.group.limit == UNLIMITED {
+                    member.original = original;
                 }
                 continue;
             }
@@ -251,12 +261,13 @@ impl ReclaimKeeper {
             let group = Group {
                 limit: UNLIMITED,
                 weight: self.settings.weight_of(&place.path),
-                fixed: fixed.into(),
                 ..Group::default()
             };
             let member = Member {
                 reading,
                 group,
+                original,
+                contests: 0,
                 near: Instant::now(),
                 place,
             };
@@ -272,7 +283,7 @@ impl ReclaimKeeper {
             let reading = candidates::read(tree, &member.place.directory, swap);
             let Some(reading) = reading.filter(|_| member.place.is_there()) else {
                 // If it cannot be noted now, it will be with the next limit.
-                let _ = saved.note_values(&member.place, &[]);
+                let _ = saved.forget_limit(&member.place);
                 return false;
             };
             let before = member.reading;
@@ -300,15 +311,16 @@ impl ReclaimKeeper {
             return;
         };
         let before = Some(member.group.limit).filter(|limit| *limit != UNLIMITED);
-        // Unused, or nothing can be reclaimed of it any more.
-        let is_over = now - member.near > UNUSED || limit == UNLIMITED;
+        // Unused, no lower than another program's, or nothing can be reclaimed of it any more.
+        let original = member.original.map_or(UNLIMITED, |bytes| bytes / PAGE);
+        let is_over = now - member.near > UNUSED || limit >= original;
         if before.is_some() && is_over {
             if let Some(member) = self.members.remove(&inode) {
                 self.release_limit(&member);
             }
             return;
         }
-        if limit == UNLIMITED || before.is_some_and(|before| before.abs_diff(limit) < CHANGE) {
+        if limit >= original || before.is_some_and(|before| before.abs_diff(limit) < CHANGE) {
             return;
         }
         let cgroup = member.place.path.clone();
@@ -322,7 +334,13 @@ impl ReclaimKeeper {
             });
             return;
         }
-        match limits::set(&mut self.saved, &member.place, before, limit) {
+        match limits::set(
+            &mut self.saved,
+            &member.place,
+            member.original,
+            before,
+            limit,
+        ) {
             Ok(()) => {
                 member.group.limit = limit;
                 if before.is_none() {
@@ -332,6 +350,13 @@ impl ReclaimKeeper {
                         to_mib: limit >> 8,
                     });
                 }
+            }
+            // The next step stands below it.
+            Err(Refused::Found(FoundLimit::Foreign(value))) if member.contests < CONTESTS => {
+                member.contests += 1;
+                member.group.limit = UNLIMITED;
+                member.original = value.parse().ok();
+                member.near = now;
             }
             Err(Refused::Found(FoundLimit::Foreign(value))) => {
                 member.group.limit = UNLIMITED;

@@ -409,7 +409,10 @@ impl StockKeeper {
             let (at, setting) = (self.display_path(&key.0), key.1.to_string());
             let is_limit = matches!(
                 (&key.1, &change),
-                (StockSetting::Wbps(_), SettingChange::Set(..))
+                (
+                    StockSetting::Wbps(_),
+                    SettingChange::Set(..) | SettingChange::Below(..)
+                )
             );
             if is_limit && self.rules.objectives.is_empty() {
                 self.journal
@@ -423,6 +426,12 @@ impl StockKeeper {
                     to,
                 },
                 SettingChange::Again(to) => JournalEvent::StockSetAgain { at, setting, to },
+                SettingChange::Below(found, to) => JournalEvent::StockSetBelow {
+                    at,
+                    setting,
+                    found,
+                    to,
+                },
                 SettingChange::PutBack(to) => JournalEvent::StockPutBack { at, setting, to },
                 SettingChange::Left(value) => JournalEvent::StockLeft { at, setting, value },
                 SettingChange::Failed(why) => JournalEvent::Stock {

@@ -3,9 +3,12 @@
 //! is noted in a file below /run before it is written, so that the next agent knows what a killed one
 //! left.
 //!
-//! A cgroup's file is set only while it holds its default. One that is put back to it meanwhile is set
-//! again: systemd writes `max` at each `set-property`, from 262 on at each `daemon-reload`. A host's file always holds something: the
-//! first value that is wanted replaces it, and what another program writes then stays.
+//! A cgroup's limit stands below another program's (`MemoryHigh=` of systemd, Kubernetes' MemoryQoS),
+//! never above, and that one is put back in the end. One that another program writes meanwhile is the
+//! one to put back from then on: systemd writes its own at each `set-property`, from 262 on at each
+//! `daemon-reload`. Who keeps on writing it gets it ([`CONTESTS`]). A cgroup's weight is set only while
+//! it holds its default. A host's file always holds something: the first value that is wanted replaces
+//! it, and what another program writes then stays.
 
 use crate::saved_file;
 use crate::stock_file::StockSetting;
@@ -16,6 +19,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Times within [`CONTEST`] that a limit is written over before it is left to the other program.
+const CONTESTS: usize = 10;
+/// The period in which these are counted.
+const CONTEST: Duration = Duration::from_secs(60);
 
 /// A setting of a directory: a cgroup's, or the host's root.
 pub type Key = (PathBuf, StockSetting);
@@ -32,13 +41,25 @@ struct SavedSetting {
     written: Vec<String>,
 }
 
+impl SavedSetting {
+    /// Returns whether another program made it hold `now`. What was found is among the values that it
+    /// may hold, in case the agent is killed before it writes; a cgroup's others do write it again.
+    fn is_written_over(&self, now: &str) -> bool {
+        let is_noted = self.written.iter().any(|value| value == now);
+        let is_found_again = self.setting.default_value().is_some() && now == self.found;
+        self.written.last().is_none_or(|last| last != now) && (!is_noted || is_found_again)
+    }
+}
+
 /// Change of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingChange {
     /// The setting was set, from what to what.
     Set(String, String),
-    /// The setting was set to what was found, not by the agent, and is set again: to what.
+    /// Another program set it to its default or its own limit, and it is set again: to what.
     Again(String),
+    /// The setting was set to a limit below another program's: that, and the new one.
+    Below(String, String),
     /// The setting is again what was found.
     PutBack(String),
     /// The setting holds another program's value, which stays.
@@ -53,6 +74,8 @@ pub struct SavedSettings {
     entries: BTreeMap<Key, SavedSetting>,
     /// Settings that another program has set, or that failed, and that were told of.
     foreign: BTreeSet<Key>,
+    /// Times at which another program wrote over a limit, of late.
+    contests: BTreeMap<Key, Vec<Instant>>,
 }
 
 impl SavedSettings {
@@ -73,6 +96,7 @@ impl SavedSettings {
             file: file.into(),
             entries: entries.collect(),
             foreign: BTreeSet::new(),
+            contests: BTreeMap::new(),
         })
     }
 
@@ -104,25 +128,33 @@ impl SavedSettings {
         let mut writes: Vec<(Key, String, String)> = Vec::new();
         let mut again = BTreeSet::new();
         let before = self.entries.clone();
+        self.contests.retain(|key, _| wanted.contains_key(key));
+        // Limits that another program's is not above.
+        let mut idle = BTreeSet::new();
         for (key, value) in wanted {
             let Some(inode) = inode_of(key) else { continue };
             let Ok(now) = key.1.read(&key.0) else {
                 continue;
             };
-            let own = self.entries.get(key).filter(|of| of.inode == inode);
-            let is_free = match own {
-                Some(_) if key.1.default_value() == Some(now.as_str()) => again.insert(key.clone()),
-                Some(entry) => entry.written.contains(&now),
-                None => key
-                    .1
-                    .default_value()
-                    .map_or(!self.foreign.contains(key), |unset| unset == now),
+            let own = before.get(key).filter(|of| of.inode == inode);
+            let is_written_over = own.is_some_and(|entry| entry.is_written_over(&now));
+            let found = match own {
+                Some(_) if is_written_over => self.found_again(key, &now),
+                Some(entry) => Some(entry.found.clone()),
+                None => self.found_first(key, &now),
             };
-            if !is_free {
+            let Some(found) = found else {
                 self.entries.remove(key);
                 if self.foreign.insert(key.clone()) {
                     changes.push((key.clone(), SettingChange::Left(now)));
                 }
+                continue;
+            };
+            if is_written_over {
+                again.insert(key.clone());
+            }
+            if key.1.is_limit() && !is_below(value, &found) {
+                idle.insert(key.clone());
                 continue;
             }
             if now == *value && own.is_some() {
@@ -132,7 +164,7 @@ impl SavedSettings {
                 directory: key.0.clone(),
                 inode,
                 setting: key.1.clone(),
-                found: own.map_or_else(|| now.clone(), |entry| entry.found.clone()),
+                found,
                 written: vec![now.clone(), value.clone()],
             };
             self.entries.insert(key.clone(), entry);
@@ -146,11 +178,18 @@ impl SavedSettings {
             match key.1.write(&key.0, &value) {
                 Ok(()) => {
                     let was_foreign = self.foreign.remove(&key);
-                    if is_new || was_foreign {
-                        changes.push((key, SettingChange::Set(now, value)));
-                    } else if again.contains(&key) {
-                        changes.push((key, SettingChange::Again(value)));
-                    }
+                    let is_again = again.contains(&key);
+                    let is_default = key.1.default_value() == Some(now.as_str());
+                    let change = if key.1.is_limit() && !is_default && (is_new || is_again) {
+                        SettingChange::Below(now, value)
+                    } else if is_new || was_foreign {
+                        SettingChange::Set(now, value)
+                    } else if is_again {
+                        SettingChange::Again(value)
+                    } else {
+                        continue;
+                    };
+                    changes.push((key, change));
                 }
                 Err(why) => {
                     // A write that waits for its disk may be done yet: it is to be put back then.
@@ -166,7 +205,7 @@ impl SavedSettings {
         let over: Vec<Key> = self
             .entries
             .keys()
-            .filter(|key| !wanted.contains_key(*key))
+            .filter(|key| !wanted.contains_key(*key) || idle.contains(*key))
             .cloned()
             .collect();
         for key in &over {
@@ -176,6 +215,35 @@ impl SavedSettings {
             self.save()?;
         }
         Ok(changes)
+    }
+
+    /// The value to put back where no setting is the agent's and the file holds `now`; none if that
+    /// is another program's to keep.
+    fn found_first(&self, key: &Key, now: &str) -> Option<String> {
+        let is_free = match key.1.default_value() {
+            Some(unset) => now == unset || (key.1.is_limit() && !self.is_contested(key)),
+            None => !self.foreign.contains(key),
+        };
+        is_free.then(|| now.to_owned())
+    }
+
+    /// The same where another program wrote `now` over the agent's value.
+    fn found_again(&mut self, key: &Key, now: &str) -> Option<String> {
+        if key.1.default_value() == Some(now) {
+            return Some(now.to_owned());
+        }
+        if !key.1.is_limit() {
+            return None;
+        }
+        let times = self.contests.entry(key.clone()).or_default();
+        times.retain(|at| at.elapsed() < CONTEST);
+        times.push(Instant::now());
+        (!self.is_contested(key)).then(|| now.to_owned())
+    }
+
+    fn is_contested(&self, key: &Key) -> bool {
+        let times = self.contests.get(key);
+        times.is_some_and(|times| times.len() >= CONTESTS)
     }
 
     /// Puts one back, unless another program has changed it or its cgroup is gone.
@@ -211,6 +279,12 @@ impl SavedSettings {
     fn save(&self) -> Result<()> {
         saved_file::write(&self.file, self.entries.values())
     }
+}
+
+/// Whether a limit is below another; `max`, or what is no number, is below none.
+fn is_below(limit: &str, other: &str) -> bool {
+    let bytes = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
+    bytes(limit) < bytes(other)
 }
 
 /// The inode of a cgroup's directory, none for the host; nothing if it is gone.
@@ -314,30 +388,69 @@ mod tests {
     }
 
     #[test]
-    fn another_programs_value_stays() {
+    fn another_programs_value_of_the_host_stays() {
         let machine = Machine::new();
-        let (high, ratio) = (machine.high(), machine.ratio());
-        high.1.write(&high.0, "4096").expect("written");
+        let ratio = machine.ratio();
         let mut kept = machine.kept();
-        let both = wanted(&[(&high, "8192"), (&ratio, "10")]);
-        let changes = kept.apply_settings(&both).expect("looked");
-        assert!(
-            changes.contains(&(high.clone(), SettingChange::Left("4096".into()))),
-            "{changes:?}"
-        );
-        assert_eq!(kept.apply_settings(&both).expect("looked"), [], "told once");
-        // The host's is changed while it is kept, then the cgroup's is free.
+        let ten = wanted(&[(&ratio, "10")]);
+        kept.apply_settings(&ten).expect("set");
         ratio.1.write(&ratio.0, "50").expect("written");
-        high.1.write(&high.0, "max").expect("written");
-        kept.apply_settings(&both).expect("looked");
-        kept.apply_settings(&both).expect("looked");
-        assert_eq!(machine.says(&ratio), "50");
-        assert_eq!(machine.says(&high), "8192");
+        let left = (ratio.clone(), SettingChange::Left("50".into()));
+        assert_eq!(kept.apply_settings(&ten).expect("looked"), [left]);
+        assert_eq!(kept.apply_settings(&ten).expect("looked"), [], "told once");
         kept.apply_settings(&BTreeMap::new()).expect("put back");
-        assert_eq!(
-            (machine.says(&high), machine.says(&ratio)),
-            ("max".into(), "50".into())
-        );
+        assert_eq!(machine.says(&ratio), "50");
+    }
+
+    /// As systemd's `MemoryHigh=` and Kubernetes' MemoryQoS.
+    #[test]
+    fn a_limit_stands_below_another_programs_which_comes_back() {
+        let machine = Machine::new();
+        let high = machine.high();
+        let apply = |kept: &mut SavedSettings, value: &str| {
+            kept.apply_settings(&wanted(&[(&high, value)]))
+                .expect(value)
+        };
+        let below = |found: &str, value: &str| {
+            let change = SettingChange::Below(found.into(), value.into());
+            [(high.clone(), change)]
+        };
+        let mut kept = machine.kept();
+        high.1.write(&high.0, "16384").expect("written");
+        assert_eq!(apply(&mut kept, "8192"), below("16384", "8192"));
+        assert_eq!(machine.says(&high), "8192");
+        assert_eq!(apply(&mut kept, "12288"), [], "it follows");
+        // Its own limit is enough.
+        assert_eq!(apply(&mut kept, "20480").len(), 1);
+        assert_eq!((machine.says(&high), kept.len()), ("16384".into(), 0));
+        assert_eq!(apply(&mut kept, "20480"), []);
+        // Another one, while the agent's is in force.
+        apply(&mut kept, "8192");
+        high.1.write(&high.0, "12288").expect("written");
+        assert_eq!(apply(&mut kept, "8192"), below("12288", "8192"));
+        machine
+            .kept()
+            .apply_settings(&BTreeMap::new())
+            .expect("put back by the next agent");
+        assert_eq!(machine.says(&high), "12288");
+    }
+
+    #[test]
+    fn who_keeps_on_writing_a_limit_gets_it() {
+        let machine = Machine::new();
+        let high = machine.high();
+        let mut kept = machine.kept();
+        let own = wanted(&[(&high, "8192")]);
+        let changes = (0..2 * CONTESTS).flat_map(|_| {
+            high.1.write(&high.0, "16384").expect("written");
+            kept.apply_settings(&own).expect("looked")
+        });
+        let left = changes.filter(|(_, change)| matches!(change, SettingChange::Left(_)));
+        assert_eq!(left.count(), 1);
+        assert_eq!((machine.says(&high), kept.len()), ("16384".into(), 0));
+        high.1.write(&high.0, "max").expect("written");
+        kept.apply_settings(&own).expect("set");
+        assert_eq!(machine.says(&high), "8192", "until it ends");
     }
 
     /// As by systemd 262 at each daemon-reload, after the limit has followed what the cgroup holds.

@@ -32,6 +32,11 @@ agent() {
 says() { # WORDS
 	grep -qF -- "$1" /tmp/log || { cat /tmp/log; return 1; }
 }
+# below CGROUP BYTES: its memory.high is lower
+below() {
+	high=$(cat "$1/memory.high")
+	[ "$high" != max ] && [ "$high" -lt "$2" ]
+}
 limited() { # CGROUP
 	[ "$(cat "$1/memory.high")" != max ]
 }
@@ -125,12 +130,13 @@ ok "a unit gets what it asks for" soon limited system.slice/asks.service
 rmdir system.slice/asks.service
 
 echo 1G >flood/memory.high
-ok "another program's value is seen" soon says "/flood: memory.high stays 1073741824"
+ok "another program's limit is seen" soon says "below another program's 1073741824"
+ok "and stood below" below flood 1073741824
 echo 25 >/proc/sys/vm/dirty_ratio
 ok "of the host, too" soon says "host: vm.dirty stays ratio 25"
 kill $agent
 ok "the agent ends cleanly" wait $agent
-ok "another program's value stays" holds flood/memory.high 1073741824
+ok "another program's limit comes back" holds flood/memory.high 1073741824
 ok "of the host, too" holds /proc/sys/vm/dirty_ratio 25
 ok "the rest is put back" is "$(cat batch/memory.high pod/memory.high db/io.weight | tr '\n' ' ')" "max max default 100 "
 kill $flood
