@@ -111,8 +111,8 @@ twin-random: ## look for a scenario that breaks the twin's promises, RANDOM_SCEN
 
 sweep-ray: build ## sweep over a local Ray cluster of two workers, and compare with a sweep without (Ray comes from the Python package index)
 	@test -d $(TARGET)/sweep-ray || python3 -m venv $(TARGET)/sweep-ray
-	$(TARGET)/sweep-ray/bin/pip install --quiet --requirement python/requirements.txt
-	WEIR=$(abspath $(BINARY)) PYTHONPATH=python $(TARGET)/sweep-ray/bin/python -m pytest -p no:cacheprovider -q python/tests
+	$(TARGET)/sweep-ray/bin/pip install --quiet --requirement bench/python/requirements.txt
+	WEIR=$(abspath $(BINARY)) PYTHONPATH=bench/python $(TARGET)/sweep-ray/bin/python -m pytest -p no:cacheprovider -q bench/python/tests
 
 report-pages: build ## use pages of weir report in a real browser, take screenshots, read a trace by Perfetto's schema (a minute)
 	@tools/setup.sh pages
@@ -155,7 +155,7 @@ cost: setup arm64 ## count the instructions weir adds, and write docs/cost.md
 
 record-cost: setup build ## count the instructions that weir record adds to what a thousand writers do (some minutes, with nothing beside it)
 	$(BINARY) exec --no-module --cpus 1 --memory 5G --count-instructions --driver brd --timeout 30m \
-		--file kmod/tests/tap.sh:/tap.sh crates/weir/tests/guest/record-cost.sh 1000
+		--file kmod/tests/tap.sh:/tap.sh node/weir/tests/guest/record-cost.sh 1000
 
 debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep, kmemleak, or KIND=kcsan (half an hour)
 	@tools/setup.sh debug-kernel
@@ -170,8 +170,8 @@ reservation: setup ## hold the host's limit with floors that fill it, every case
 
 fuzz: ## look for input that breaks a promise of the policy, for FUZZ_SECONDS=60
 	@tools/setup.sh fuzz
-	mkdir -p crates/policy/fuzz/found crates/policy/fuzz/artifacts
-	cd crates/policy/fuzz && RUSTFLAGS="--cfg fuzzing" cargo run --locked --release --target-dir target -- \
+	mkdir -p node/policy/fuzz/found node/policy/fuzz/artifacts
+	cd node/policy/fuzz && RUSTFLAGS="--cfg fuzzing" cargo run --locked --release --target-dir target -- \
 		-max_total_time=$(FUZZ_SECONDS) -max_len=400 -use_value_profile=1 -print_final_stats=1 \
 		-artifact_prefix=artifacts/ found corpus/policy
 
@@ -214,37 +214,37 @@ test-requests: setup deb ## units, Podman's Quadlet and Ansible in a Debian 13 g
 
 nri: ## build weir-nri, which gives pods of Kubernetes their knobs, and weir-node, which labels nodes (needs Go)
 	@tools/setup.sh go
-	cd nri && $(GO_BUILD) -o $(KUBE_DIR)/programs/weir-nri .
-	cd nri && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(KUBE_DIR)/programs/weir-node ./weir-node
+	cd cluster/nri && $(GO_BUILD) -o $(KUBE_DIR)/programs/weir-nri .
+	cd cluster/nri && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(KUBE_DIR)/programs/weir-node ./weir-node
 
-chart-images: static nri ## make the images of charts/weir, target/kubernetes/weir.tar and weir-module.tar (PREBUILT=DIRECTORY of RELEASE/weir.ko, SUITE=trixie)
+chart-images: static nri ## make the images of cluster/charts/weir, target/kubernetes/weir.tar and weir-module.tar (PREBUILT=DIRECTORY of RELEASE/weir.ko, SUITE=trixie)
 	@tools/setup.sh system
 	cp $(STATIC_DIR)/weir $(KUBE_DIR)/programs
-	charts/images.sh $(KUBE_DIR) $(VERSION) $(KUBE_DIR)/programs $(PREBUILT)
+	cluster/charts/images.sh $(KUBE_DIR) $(VERSION) $(KUBE_DIR)/programs $(PREBUILT)
 
-manifests: ## render charts/weir to charts/manifests
+manifests: ## render cluster/charts/weir to cluster/charts/manifests
 	@tools/setup.sh go
-	charts/render.sh charts/manifests
+	cluster/charts/render.sh cluster/charts/manifests
 
 test-chart: ## lint the chart, check what it renders against the API's types (builds helm once, some minutes)
 	@tools/setup.sh go
-	cd charts/check && unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted" >&2; false; }; }
-	cd charts/check && go vet ./... && go test ./...
+	cd cluster/charts/check && unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted" >&2; false; }; }
+	cd cluster/charts/check && go vet ./... && go test ./...
 
 test-nri: ## check the Go code's format and lints, run its tests
 	@tools/setup.sh go
-	cd nri && unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted" >&2; false; }; }
-	cd nri && go vet ./... && go test ./...
+	cd cluster/nri && unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted" >&2; false; }; }
+	cd cluster/nri && go vet ./... && go test ./...
 
 test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a Debian 13 guest, by the chart's images (an hour; WEIR_TESTS="prepare node" for less, WEIR_SUITE=trixie+sid for unstable's containerd)
 	@tools/setup.sh system
 	rm -rf $(KUBE_DIR)/payload
 	mkdir $(KUBE_DIR)/payload
-	cd nri && $(GO_BUILD) -o $(KUBE_DIR)/payload/cripod ./cripod
+	cd cluster/nri && $(GO_BUILD) -o $(KUBE_DIR)/payload/cripod ./cripod
 	cp $(DEB_DIR)/*.deb $(KUBE_DIR)/programs/weir-nri packaging/oci.sh $(KUBE_DIR)/payload
 	gzip -1 -c $(KUBE_DIR)/weir.tar >$(KUBE_DIR)/payload/weir.tar.gz
 	gzip -1 -c $(KUBE_DIR)/weir-module.tar >$(KUBE_DIR)/payload/weir-module.tar.gz
-	charts/render.sh --guest $(KUBE_DIR)/payload
+	cluster/charts/render.sh --guest $(KUBE_DIR)/payload
 	WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-7200} packaging/run.sh $(KUBE_DIR)/payload $${WEIR_SUITE:-trixie} packaging/kubernetes
 
 # The command of a node and its manual alone, as in the package weir.
@@ -275,7 +275,7 @@ uninstall: ## remove what install put in place
 
 clean: ## remove what was built; the lab's downloads in .cache stay
 	cargo clean
-	rm -rf crates/policy/fuzz/target
+	rm -rf node/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
 .PHONY: static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

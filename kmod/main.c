@@ -27,7 +27,7 @@
  * for whom, is policy/pass.c.  Files here find what they need (symbols.c, btf.c,
  * layout.c), count (counts.c), keep what a cgroup was set to (record.c, files.c)
  * and check that all of it works, at load and as long as it is used (proof.c, beat.c).
- * None uses, at however many removes, one that uses it: crates/weir/tests/house.rs.
+ * None uses, at however many removes, one that uses it: node/weir/tests/house.rs.
  *
  * Nothing is compared by kernel version.  A kernel on which anything does not
  * fit is refused at load with a message that names it.  Where releases name the

@@ -33,7 +33,7 @@ for scenario in scenarios/*.toml scenarios/{twin,fsync}/*.toml; do
 		echo "goldens: $scenario takes more than $most s on the twin: left out" >&2
 done
 
-for trace in crates/report/tests/traces/*.{txt,weir}; do
+for trace in node/report/tests/traces/*.{txt,weir}; do
 	name=$(basename "$trace")
 	keep "$out/traces/$name.explain" "$weir" explain --from "$trace"
 	keep "$out/traces/$name.explain.json" "$weir" explain --from "$trace" --json
@@ -47,7 +47,7 @@ check() {
 	cat >"$scratch/scenario.toml"
 	(cd "$scratch" && "$weir" check --json scenario.toml) >>"$1" 2>&1
 }
-for scenario in scenarios/*.toml scenarios/twin/*.toml crates/weir/tests/guest/*.toml; do
+for scenario in scenarios/*.toml scenarios/twin/*.toml node/weir/tests/guest/*.toml; do
 	name=${scenario//\//-}
 	: >"$out/check/$name"
 	lines=$(wc -l <"$scenario")

@@ -25,6 +25,6 @@ if ! [ -x "$programs/usr/bin/promtool" ]; then
 	fi
 fi
 "$programs/usr/bin/prometheus" --version >&2
-(cd prometheus && "$programs/usr/bin/promtool" check rules weir.rules.yaml &&
+(cd cluster/prometheus && "$programs/usr/bin/promtool" check rules weir.rules.yaml &&
 	"$programs/usr/bin/promtool" test rules weir.rules-test.yaml) >&2
 PATH=$programs/usr/bin:$PATH cargo test --locked --package weir --test agent -- --ignored --nocapture prometheus

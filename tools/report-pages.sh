@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Uses pages of `weir report` in a real browser as a reader does (crates/report/tests/browser), takes screenshots to be looked at, and
+# Uses pages of `weir report` in a real browser as a reader does (node/report/tests/browser), takes screenshots to be looked at, and
 # reads a trace by Perfetto's published schema. Nothing here boots a guest: runs of the twin, and a trace.
 #   tools/report-pages.sh WEIR OUT
 set -eu
@@ -24,7 +24,7 @@ browse() { # OPTION...
 
 failed=
 check() { # PAGE WIDTH [OPTION]
-	awk -v before=crates/report/tests/browser/before.js -v after=crates/report/tests/browser/after.js '
+	awk -v before=node/report/tests/browser/before.js -v after=node/report/tests/browser/after.js '
 		function put(file, line) { print "<script>"; while ((getline line < file) > 0) print line; print "</script>"; close(file) }
 		{ if ($0 == "</body>") put(after); print; if ($0 == "<head>") put(before) }' "$out/$1.html" >"$out/$1.checked.html"
 	said=$(browse --window-size="$2,1000" ${3:-} --dump-dom "file://$out/$1.checked.html" |
@@ -44,7 +44,7 @@ check() { # PAGE WIDTH [OPTION]
 	"$weir" report stock-1 weir-1 --html ../two.html
 	"$weir" report stock-1 --perfetto ../trace.pftrace
 )
-"$weir" report crates/report/tests/traces/host-limit.txt --html "$out/trace.html"
+"$weir" report node/report/tests/traces/host-limit.txt --html "$out/trace.html"
 
 for page in one two trace; do
 	for width in 390 1100 1700; do

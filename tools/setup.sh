@@ -39,7 +39,7 @@ need_package() { # PACKAGE
 }
 
 # The lab itself knows which programs and packages of the host it uses.
-list=crates/lab/src/tool.rs
+list=bench/lab/src/tool.rs
 programs=$(sed -n '/HOST_TOOLS: /,/^];/s/^ *("\([^"]*\)", "\([^"]*\)"),$/\1 \2/p' "$list")
 packages=$(sed -n '/HOST_LIBRARIES: /,/;$/p' "$list" | grep -o '"[^"]*"' | tr -d '"')
 [ -n "$programs" ] && [ -n "$packages" ] || fail "$list lists no HOST_TOOLS or HOST_LIBRARIES any more"
@@ -124,7 +124,7 @@ foreign_rust() {
 if [ "${1-}" = arm64 ]; then foreign_rust; fi
 
 # Debian 13 has this Go, Debian 12 has not.
-oldest_go=$(sed -n 's/^go 1\.\([0-9]*\).*/\1/p' nri/go.mod)
+oldest_go=$(sed -n 's/^go 1\.\([0-9]*\).*/\1/p' cluster/nri/go.mod)
 go_is_new_enough() {
 	go env GOVERSION 2>/dev/null | awk -F '[go.]+' -v oldest="$oldest_go" '{ exit !($2 > 1 || $3 >= oldest) }'
 }

@@ -1,1 +1,0 @@
-../../policy/arith.h
