@@ -8,7 +8,8 @@
 // process runs. Nothing is in the path of a running container: ending the plugin changes no knob,
 // and pods that start without it start without knobs.
 //
-// With -stock it hands what pods are to have to the agent instead; with -times, what of it is in time, as
+// With -stock it hands what pods are to have to the agent instead; with -auto, of those pods that begin
+// while no module is loaded; with -times, what of it is in time, as
 // in "10ms", which the agent follows as disks write faster or slower.
 package main
 
@@ -57,6 +58,7 @@ func run() error {
 	index := flag.String("index", "50", "two digits: `PLACE` among the plugins of this runtime")
 	root := flag.String("cgroups", "/sys/fs/cgroup", "`DIRECTORY` where the host's cgroups are")
 	stock := flag.String("stock", "", "`FILE` for rules that the agent keeps, on a node that allows no module")
+	auto := flag.String("auto", "", "`FILE` for rules that the agent keeps of pods that begin without the module, on a node that may get it")
 	times := flag.String("times", "", "`FILE` for values in time, as in 10ms, which the agent follows (weir agent --pods)")
 	listen := flag.String("listen", "", "`ADDRESS` for /metrics and /healthz, as in 127.0.0.1:9760")
 	flag.Parse()
@@ -75,7 +77,10 @@ func run() error {
 		return nil
 	}
 	p := newPlugin(config, cgroup.Root(*root), slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	p.stock, p.times = *stock, *times
+	p.stock, p.times, p.auto = *stock, *times, *auto != ""
+	if p.auto {
+		p.stock = *auto
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

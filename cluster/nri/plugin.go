@@ -29,6 +29,9 @@ type plugin struct {
 	log    *slog.Logger
 	// stock is the file for the agent's rules on a node that allows no module; empty on others.
 	stock string
+	// auto says that the node may get the module: pods that begin without it are the agent's until they end,
+	// which then keeps their rules by the module; pods that begin with it are the plugin's.
+	auto bool
 	// times is the file for what the agent keeps on others: values in time. Empty if no agent reads one.
 	times string
 
@@ -69,6 +72,9 @@ type pod struct {
 	limit *uint64
 	// warned says that the log has it that the module was not there.
 	warned bool
+	// withAgent says that the agent keeps what the pod and its containers are to have, on a node that may
+	// get the module.
+	withAgent bool
 }
 
 func newPod(s *api.PodSandbox) *pod {
@@ -287,8 +293,11 @@ func (p *plugin) decideValues(s *api.PodSandbox, c *api.Container, limit uint64)
 		}
 		return nil, nil
 	}
+	if p.auto && p.root.ModuleID() == 0 {
+		known.withAgent = true
+	}
 	// p.module stays: a module that is new is for pollModule to find.
-	if p.stock == "" && p.root.ModuleID() == 0 {
+	if !p.isForAgent(known) && p.root.ModuleID() == 0 {
 		p.markWithoutModule(known, c)
 		return nil, errUnprotected
 	}
@@ -341,8 +350,9 @@ func (p *plugin) grantWish(s *api.PodSandbox, c *api.Container, limit uint64) (w
 		return nil, err
 	}
 	values := r.OfContainer.Values
-	r.OfContainer.Values = p.withFloor(values, cgroupOf(c))
-	if err = p.reserveAndApply(s, r); err != nil || p.stock != "" {
+	known := p.live[s.GetId()]
+	r.OfContainer.Values = p.withFloor(known, values, cgroupOf(c))
+	if err = p.reserveAndApply(s, r); err != nil || p.isForAgent(known) {
 		return nil, err
 	}
 	return values, nil
@@ -351,7 +361,7 @@ func (p *plugin) grantWish(s *api.PodSandbox, c *api.Container, limit uint64) (w
 // reserveAndApply counts what is wished for, if it is allowed, and gives a pod's cgroup its part, or the agent all.
 func (p *plugin) reserveAndApply(s *api.PodSandbox, r want.Request) error {
 	d, at, known := describePod(s), pathOf(s), p.live[s.GetId()]
-	r.OfPod.Values = p.withFloor(r.OfPod.Values, at)
+	r.OfPod.Values = p.withFloor(known, r.OfPod.Values, at)
 	if err := p.budget.CheckAllowed(p.config, d, r); err != nil {
 		return err
 	}
@@ -361,7 +371,7 @@ func (p *plugin) reserveAndApply(s *api.PodSandbox, r want.Request) error {
 	if err := p.recordTimes(known, r); err != nil {
 		return err
 	}
-	if p.stock != "" {
+	if p.isForAgent(known) {
 		p.budget.Record(d, r)
 		p.recordWishes(known, r)
 		return nil
@@ -378,8 +388,12 @@ func (p *plugin) reserveAndApply(s *api.PodSandbox, r want.Request) error {
 	return nil
 }
 
-// withFloor adds the floor that a cgroup has: one that is not wished for any more is still there.
-func (p *plugin) withFloor(values want.Values, at string) want.Values {
+// withFloor adds the floor that a cgroup has: one that is not wished for any more is still there, unless the
+// agent takes it back.
+func (p *plugin) withFloor(known *pod, values want.Values, at string) want.Values {
+	if p.isForAgent(known) {
+		return values
+	}
 	floor := p.root.FloorOr(at, 0)
 	if _, wished := values[knob.DirtyMin]; wished || floor == 0 {
 		return values

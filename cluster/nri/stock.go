@@ -20,7 +20,14 @@ import (
 // On nodes that allow no module the plugin sets nothing. What pods are to have it writes down as
 // rules of a policy file, which the agent keeps by what a stock kernel has: what stands for a knob
 // there is decided in one place, and follows what the container does. On other nodes it writes down
-// values in time, which follow what disks write.
+// values in time, which follow what disks write. On nodes that may get the module later (-auto) it does
+// the first for pods that begin before, and sets the knobs of those that begin after.
+
+// isForAgent says whether the agent keeps what a pod is to have. On a node that may get the module, one pod has
+// one keeper until it ends: two would take back what the other has set.
+func (p *plugin) isForAgent(known *pod) bool {
+	return p.stock != "" && (!p.auto || known.withAgent)
+}
 
 // own is the key of what a pod's own cgroup is to have, or has, among those of its containers.
 const own = ""
@@ -62,7 +69,7 @@ func (p *plugin) recordTimes(known *pod, r want.Request) error {
 	if len(r.OfPod.Times) > 0 {
 		known.times[own] = r.OfPod.Times
 	}
-	if p.stock == "" && (had || len(known.times) > 0) {
+	if !p.isForAgent(known) && (had || len(known.times) > 0) {
 		p.updateRules()
 	}
 	return nil

@@ -95,7 +95,9 @@ func (p *plugin) pollModule() {
 		p.module = p.root.ModuleID()
 	}
 	loaded := p.module != was && p.module != 0
-	p.partial = p.partial || loaded
+	// What the module forgot is the agent's from now on.
+	gone := p.auto && p.module != was && p.module == 0
+	p.partial = p.partial || loaded || gone
 	for _, known := range p.live {
 		for _, c := range known.containers {
 			if p.stock == "" && p.module == 0 && was != 0 && p.config.WantsAnything(describePod(known.sandbox), c.GetName()) {
@@ -107,7 +109,7 @@ func (p *plugin) pollModule() {
 	if p.unwritten {
 		p.updateRules()
 	}
-	if p.synced && !loaded && (p.stock != "" || p.module != 0) {
+	if p.synced && !loaded && !gone && (p.stock != "" || p.module != 0) {
 		p.reapplyShares()
 		p.checkHalfUpdated()
 	}
@@ -116,8 +118,8 @@ func (p *plugin) pollModule() {
 		lack = p.pickAlive(func(known *pod, container string) bool { return known.unprotected[container] })
 	}
 	p.mu.Unlock()
-	if loaded {
-		p.log.Info("the module was loaded: live pods get their knobs")
+	if loaded || gone {
+		p.log.Info("the module was loaded or unloaded: live pods get their knobs", "module", loaded)
 		p.reapplyAll()
 		return
 	}
@@ -238,7 +240,8 @@ func (p *plugin) reapplyTo(a alive) {
 		delete(known.unprotected, a.container)
 		return
 	}
-	if p.stock != "" {
+	if p.isForAgent(known) {
+		delete(known.unprotected, a.container)
 		return // It is for the agent to set.
 	}
 	if err = p.fillUnset(known.sandbox, c, values); isGone(err) && c.GetState() == api.ContainerState_CONTAINER_CREATED {
@@ -284,7 +287,7 @@ func (p *plugin) countPod(known *pod, which func(file, given uint64) uint64) {
 
 // reservedBy returns what a cgroup of a pod's reserves: a container's, or as `own` the pod's.
 func (p *plugin) reservedBy(known *pod, key, at string, which func(file, given uint64) uint64) want.Values {
-	if p.stock != "" {
+	if p.isForAgent(known) {
 		return known.wishes[key]
 	}
 	given := known.given[key].Floor()
@@ -296,6 +299,7 @@ func (p *plugin) reservedBy(known *pod, key, at string, which func(file, given u
 func (known *pod) inheritFrom(before *pod, key string, kept rule) {
 	if len(kept.values) > 0 {
 		known.wishes[key] = kept.values
+		known.withAgent = true
 	}
 	if len(kept.times) > 0 {
 		known.times[key] = kept.times
@@ -304,6 +308,7 @@ func (known *pod) inheritFrom(before *pod, key string, kept rule) {
 		return
 	}
 	known.warned = before.warned
+	known.withAgent = known.withAgent || before.withAgent
 	if given := before.given[key]; given != nil {
 		known.given[key] = given
 	}
