@@ -26,7 +26,7 @@ const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 // patience is how long one request may take.
 const patience = 10 * time.Second
 
-// api is the cluster's API server. Two requests do not need a client library of a hundred packages.
+// api is the cluster's API server. A few requests do not need a client library of a hundred packages.
 type api struct {
 	base   string
 	token  string // the file: kubelet renews it
@@ -57,30 +57,60 @@ func inCluster(account string) (*api, error) {
 	}, nil
 }
 
-// markNode writes label and annotation of a node.
+// markNode writes labels and annotation of a node.
 func (a *api) markNode(ctx context.Context, name string, s state) error {
 	var why any
 	if s.why != "" {
 		why = s.why
 	}
-	return a.patchNode(ctx, name, fmt.Sprint(s.ready), why)
+	return a.patchNode(ctx, name, fmt.Sprint(s.ready), s.mode, why)
 }
 
-// unmarkNode takes both away.
+// unmarkNode takes all of them away.
 func (a *api) unmarkNode(ctx context.Context, name string) error {
-	return a.patchNode(ctx, name, nil, nil)
+	return a.patchNode(ctx, name, nil, nil, nil)
 }
 
 // patchNode merges: null removes a key, and the node's other labels and annotations are not sent.
-func (a *api) patchNode(ctx context.Context, name string, ready, why any) error {
+func (a *api) patchNode(ctx context.Context, name string, ready, mode, why any) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"labels":      map[string]any{label: ready},
+		"labels":      map[string]any{label: ready, modeLabel: mode},
 		"annotations": map[string]any{reason: why},
 	}})
 	if err != nil {
 		return err
 	}
 	return a.sendRequest(ctx, http.MethodPatch, "/api/v1/nodes/"+url.PathEscape(name), body, nil)
+}
+
+// eventMessage is as long as the API takes one.
+const eventMessage = 1024
+
+// postEvent tells of a node's mode where `kubectl describe node` shows it: the API takes events of what is
+// in no namespace in `default`, and kubelet's name a node by its name for want of its UID.
+func (a *api) postEvent(ctx context.Context, name string, s state) error {
+	kind, message := "Normal", "pods are protected by: "+s.mode
+	if s.mode == byNothing {
+		kind, message = "Warning", "pods that start now are not protected"
+	}
+	if s.why != "" {
+		message += ": " + s.why
+	}
+	if len(message) > eventMessage {
+		message = strings.ToValidUTF8(message[:eventMessage-3], "") + "..."
+	}
+	now := time.Now().UTC().Format(time.RFC3339)
+	body, err := json.Marshal(map[string]any{
+		"metadata":       map[string]any{"generateName": "weir-", "namespace": eventNamespace},
+		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Node", "name": name, "uid": name},
+		"reason":         "WeirMode", "message": message, "type": kind, "count": 1,
+		"firstTimestamp": now, "lastTimestamp": now,
+		"source": map[string]any{"component": "weir-node", "host": name},
+	})
+	if err != nil {
+		return err
+	}
+	return a.sendRequest(ctx, http.MethodPost, "/api/v1/namespaces/"+eventNamespace+"/events", body, nil)
 }
 
 // waitForDaemonSet waits until a DaemonSet is ready on every node that it is for, at most ten minutes.
@@ -151,15 +181,18 @@ func (a *api) sendRequest(ctx context.Context, method, path string, body []byte,
 	}
 	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	request.Header.Set("Accept", "application/json")
-	if body != nil {
+	switch method {
+	case http.MethodPatch:
 		request.Header.Set("Content-Type", "application/merge-patch+json")
+	case http.MethodPost:
+		request.Header.Set("Content-Type", "application/json")
 	}
 	answer, err := a.client.Do(request)
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
+	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusCreated {
 		var status struct{ Message string }
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
 		if json.Unmarshal(text, &status) != nil || status.Message == "" {

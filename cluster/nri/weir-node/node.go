@@ -15,34 +15,45 @@ import (
 // node is what can be seen of this one.
 type node struct {
 	sys, why, plugin, agent string
-	// stock says that the node does without the module.
-	stock bool
+	// stock says that the node does without the module, auto that it does until it has it.
+	stock, auto bool
 }
 
-// state is what a node is marked with. A node that is ready has no reason.
+// state is what a node is marked with. A node whose pods are protected by the module has no reason.
 type state struct {
 	ready bool
-	why   string
+	// mode is what protects pods: `module`, `stock` for files of the stock kernel, or `none`.
+	mode string
+	why  string
 }
 
-// moduleState says whether weir's module is in effect.
-func (n *node) moduleState() state {
+const (
+	byModule  = "module"
+	byStock   = "stock"
+	byNothing = "none"
+)
+
+// moduleState says whether weir's module is in effect, and if not, whether it is there at all.
+func (n *node) moduleState() (s state, isThere bool) {
 	text, err := os.ReadFile(filepath.Join(n.sys, "kernel/weir/state"))
 	if err != nil {
-		return state{why: n.notLoaded()}
+		return state{mode: byNothing, why: n.notLoaded()}, false
 	}
+	s = state{mode: byNothing}
 	switch now := strings.TrimSpace(string(text)); now {
 	case "idle", "active":
-		return state{ready: true}
+		return state{ready: true, mode: byModule}, true
 	case "observe":
-		return state{why: "the module only observes: it counts what knobs would do"}
+		s.why = "the module only observes: it counts what knobs would do"
 	case "off":
-		return state{why: "the module is switched off: weir.off is on the kernel's command line"}
+		s.why = "the module is switched off: weir.off is on the kernel's command line"
+		return s, false
 	case "blind":
-		return state{why: "the module is loaded and its probes are not called: see `weir doctor` on the node"}
+		s.why = "the module is loaded and its probes are not called: see `weir doctor` on the node"
 	default:
-		return state{why: "the module's state is `" + now + "`"}
+		s.why = "the module's state is `" + now + "`"
 	}
+	return s, true
 }
 
 // notLoaded is what the loading of the module left as its last words, in one line.
@@ -55,17 +66,23 @@ func (n *node) notLoaded() string {
 	return "the module is not loaded"
 }
 
-// currentState says whether pods that start now get their knobs.
+// currentState says by what pods that start now are protected.
 func (n *node) currentState(ctx context.Context) state {
-	if s := n.moduleState(); !n.stock && !s.ready {
+	s, isThere := n.moduleState()
+	switch {
+	case n.stock:
+		s = state{ready: true, mode: byStock}
+	case n.auto && !isThere:
+		s.ready, s.mode = true, byStock
+	case !s.ready:
 		return s
 	}
 	for _, part := range []struct{ name, url string }{{"weir-nri", n.plugin}, {"weir agent", n.agent}} {
 		if err := checkReady(ctx, part.url); err != nil {
-			return state{why: fmt.Sprintf("%s is not ready: %v", part.name, err)}
+			return state{mode: byNothing, why: fmt.Sprintf("%s is not ready: %v", part.name, err)}
 		}
 	}
-	return state{ready: true}
+	return s
 }
 
 // checkReady asks a part of weir on this node. Nothing is wrong with a part that is not there to be.

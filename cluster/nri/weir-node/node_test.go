@@ -31,6 +31,7 @@ type cluster struct {
 	mu      sync.Mutex
 	nodes   map[string]*core.Node
 	sets    map[string]*apps.DaemonSet
+	events  []core.Event
 	patches int
 	refuse  bool
 }
@@ -64,6 +65,17 @@ func (c *cluster) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 		set := c.sets[request.URL.Path]
 		_ = json.NewEncoder(answer).Encode(set)
 		set.Status.NumberReady++
+	case request.Method == http.MethodPost && request.URL.Path == "/api/v1/namespaces/default/events":
+		decoder := json.NewDecoder(request.Body)
+		decoder.DisallowUnknownFields()
+		var e core.Event
+		if err := decoder.Decode(&e); err != nil || e.InvolvedObject.Kind != "Node" || e.GenerateName == "" {
+			fail(http.StatusBadRequest, "no event")
+			return
+		}
+		c.events = append(c.events, e)
+		answer.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(answer).Encode(e)
 	case request.Method == http.MethodPatch && isOne && request.Header.Get("Content-Type") == "application/merge-patch+json":
 		before, ok := c.nodes[name]
 		if !ok {
@@ -133,7 +145,11 @@ func module(t *testing.T, sys, state string) {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(at, "state"), []byte(state+"\n"), 0o644); err != nil {
+	// Whole at once, as sysfs has it.
+	if err := os.WriteFile(filepath.Join(at, "new"), []byte(state+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(at, "new"), filepath.Join(at, "state")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -216,8 +232,72 @@ func TestWatch(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if ready, why := c.labels("a"); ready != "" || why != "" {
-		t.Errorf("left behind: %q %q", ready, why)
+	if ready, why := c.labels("a"); ready != "" || why != "" || c.nodes["a"].Labels[modeLabel] != "" {
+		t.Errorf("left behind: %q %q %v", ready, why, c.nodes["a"].Labels)
+	}
+}
+
+// Where the module may come later, stock mode is what protects pods meanwhile, with the reason; each change has an event.
+func TestWatchAuto(t *testing.T) {
+	c := &cluster{nodes: map[string]*core.Node{"a": named("a", nil)}}
+	a := c.start(t)
+	sys := t.TempDir()
+	why := filepath.Join(sys, "why")
+	agent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	if err := os.WriteFile(why, []byte("Secure Boot demands a signature\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w := watcher{node: node{sys: sys, why: why, auto: true, agent: agent.URL}, api: a, name: "a",
+		log: slog.New(slog.DiscardHandler), again: time.Hour}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.watchNode(ctx, 10*time.Millisecond) }()
+	is := func(ready, mode, words string) func() bool {
+		return func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			why := c.nodes["a"].Annotations[reason]
+			return c.nodes["a"].Labels[label] == ready && c.nodes["a"].Labels[modeLabel] == mode &&
+				strings.Contains(why, words) && (words != "" || why == "")
+		}
+	}
+	eventually(t, "stock mode", is("true", "stock", "not loaded: Secure Boot demands a signature"))
+	if text := w.metricsText(); !strings.Contains(text, "weir_node_mode{mode=\"stock\"} 1\n") || !strings.Contains(text, "weir_node_mode{mode=\"module\"} 0\n") {
+		t.Error(text)
+	}
+	module(t, sys, "off")
+	eventually(t, "switched off", is("true", "stock", "weir.off is on"))
+	module(t, sys, "idle")
+	eventually(t, "the module", is("true", "module", ""))
+	module(t, sys, "blind")
+	eventually(t, "blind", is("false", "none", "probes are not called"))
+	if err := os.RemoveAll(filepath.Join(sys, "kernel")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "stock mode again", is("true", "stock", "Secure Boot"))
+	agent.Close()
+	eventually(t, "the agent is gone", is("false", "none", "weir agent is not ready"))
+	eventually(t, "an event for each", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.events) == 5
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, e := range c.events {
+		told = append(told, e.Type+" "+e.Message)
+		if e.Reason != "WeirMode" || e.InvolvedObject.Name != "a" || e.Namespace != "default" {
+			t.Errorf("%+v", e)
+		}
+	}
+	for i, words := range []string{"Normal pods are protected by: stock: the module is not loaded: Secure Boot", "Normal pods are protected by: module",
+		"Warning pods that start now are not protected: the module is loaded", "Normal pods are protected by: stock", "Warning"} {
+		if !strings.HasPrefix(told[i], words) {
+			t.Errorf("event %d is %s", i, told[i])
+		}
 	}
 }
 
