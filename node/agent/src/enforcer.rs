@@ -5,6 +5,7 @@ use crate::assist::settings as assist;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Journal, JournalEvent};
+use crate::limits::Mode;
 use crate::objective::settings as objective;
 use crate::policy_file::PolicyFile;
 use crate::reclaim::settings as reclaim;
@@ -15,7 +16,7 @@ use crate::tier::settings as tier;
 use config::problem::Problems;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -34,6 +35,9 @@ pub struct Enforcer {
     accepted_at: f64,
     reloads: [u64; 2],
     shared: SharedPolicy,
+    /// The machine's root directory, below which the module shows its state.
+    root: PathBuf,
+    is_module_loaded: bool,
 }
 
 /// Sections of a policy that other controllers read.
@@ -84,6 +88,7 @@ impl Enforcer {
         journal: Journal,
         scan_every: Duration,
         others: SharedPolicy,
+        root: &Path,
     ) -> Enforcer {
         let mut enforcer = Enforcer {
             reconciler,
@@ -96,7 +101,10 @@ impl Enforcer {
             accepted_at: seconds_since_epoch(),
             reloads: [0; 2],
             shared: others,
+            root: root.into(),
+            is_module_loaded: stock::is_module_loaded(root),
         };
+        enforcer.tell_mode();
         enforcer.scan_hierarchy();
         enforcer
     }
@@ -115,12 +123,50 @@ impl Enforcer {
                 self.accepted_at = seconds_since_epoch();
                 self.journal
                     .log_event(&JournalEvent::Policy { rules: rules.len() });
-                self.shared.store_rules(&rules);
-                self.reconciler.follow_rules(rules);
+                self.put_in_effect(rules);
             }
             Err(problems) => self.journal.log_event(&JournalEvent::Refused {
                 problems: problems.0,
             }),
+        }
+    }
+}
+
+impl Enforcer {
+    fn put_in_effect(&mut self, mut rules: Rules) {
+        rules.stock.follow_module(self.is_module_loaded);
+        self.shared.store_rules(&rules);
+        self.reconciler.follow_rules(rules);
+    }
+
+    /// Has an automatic stock mode begin or end as the module goes or comes. The knobs are set here,
+    /// before the next controller puts back what stood for them: no cgroup is without either.
+    fn follow_module(&mut self) {
+        let is_loaded = stock::is_module_loaded(&self.root);
+        if std::mem::replace(&mut self.is_module_loaded, is_loaded) == is_loaded {
+            return;
+        }
+        if self.reconciler.rules().stock.is_automatic {
+            self.put_in_effect(self.reconciler.rules().clone());
+            self.tell_mode();
+        }
+    }
+
+    /// Says which way an automatic mode went.
+    fn tell_mode(&self) {
+        if self.reconciler.rules().stock.is_automatic {
+            self.journal.log_event(&JournalEvent::Mode {
+                mode: self.current_mode(),
+            });
+        }
+    }
+
+    /// The means by which rules are kept.
+    fn current_mode(&self) -> &'static str {
+        match (self.reconciler.rules().stock.mode, self.is_module_loaded) {
+            (Mode::On, _) => "stock",
+            (Mode::Off, true) => "module",
+            _ => "none",
         }
     }
 }
@@ -136,6 +182,7 @@ impl Controller for Enforcer {
         if let Some(read) = self.file.as_mut().and_then(PolicyFile::reread_if_changed) {
             self.apply_policy(read);
         }
+        self.follow_module();
         if self.reconciler.is_overdue() || self.scanned.elapsed() >= self.scan_every {
             self.scan_hierarchy();
         } else {
@@ -187,6 +234,13 @@ impl Controller for Enforcer {
         for (state, number) in [("granted", granted), ("refused", refused)] {
             requests.add(&[("state", &Arc::from(state))], number);
         }
+        let mut modes = Family::gauge(
+            "weir_agent_mode",
+            "1 for what rules are kept by: the module, files of the stock kernel, or none.",
+        );
+        for mode in ["module", "stock", "none"] {
+            modes.add(&[("mode", &Arc::from(mode))], mode == self.current_mode());
+        }
         let mut reloads = Family::counter(
             "weir_agent_policy_reloads",
             "Times the policy was read again.",
@@ -200,6 +254,7 @@ impl Controller for Enforcer {
             reloads.add(&[("result", &result)], read);
         }
         Arc::from([
+            modes,
             gauge(
                 "weir_agent_rules",
                 "Rules in effect.",
@@ -235,5 +290,70 @@ impl Controller for Enforcer {
                 .in_seconds()
                 .with(self.scanning.as_secs_f64()),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::open_metrics;
+    use crate::journal::Said;
+    use crate::requests::Requests;
+    use crate::saved_values::SavedValues;
+    use crate::tree::Hierarchy;
+    use std::fs;
+
+    #[test]
+    fn the_module_takes_over_and_leaves() {
+        let dir = tempfile::tempdir().expect("made");
+        let root = dir.path();
+        let (cgroup, module) = (root.join("cgroup/db"), root.join("sys/kernel/weir"));
+        fs::create_dir_all(&cgroup).expect("made");
+        let policy = root.join("agent.toml");
+        let text = "[stock]\nmode = \"auto\"\n\
+                    [[rule]]\ncgroup = \"/db\"\nset = { \"memory.dirty_bytes\" = \"8M\" }\n";
+        fs::write(&policy, text).expect("written");
+        let (file, rules) = PolicyFile::open(&policy, None).expect("valid");
+        let tree = Hierarchy::open(&root.join("cgroup")).expect("a hierarchy");
+        let said = Said::default();
+        let journal = Journal::new(said.clone(), false);
+        let requests = Requests::new(root, rules.requests, journal.clone());
+        let saved = SavedValues::open(&root.join("agent.json")).expect("none");
+        let shared = SharedPolicy::from_rules(&rules);
+        let reconciler = Reconciler::new(tree, rules, requests, saved, journal.clone());
+        let every = Duration::from_secs(3600);
+        let mut enforcer =
+            Enforcer::start(reconciler, Some(file), journal, every, shared.clone(), root);
+        enforcer.on_tick();
+        let is_stock = || shared.rules.borrow().stock.is_stock();
+        let mode = |enforcer: &Enforcer| {
+            let text = open_metrics(enforcer.metric_families().to_vec()).expect("written");
+            let line = text
+                .lines()
+                .find(|line| line.starts_with("weir_agent_mode") && line.ends_with(" 1"));
+            line.map(String::from).unwrap_or_default()
+        };
+        assert!(is_stock() && mode(&enforcer).contains("stock"));
+
+        // As the module does: its files, and then its state.
+        fs::write(cgroup.join("memory.dirty_bytes"), "max\n").expect("written");
+        fs::create_dir_all(&module).expect("made");
+        fs::write(module.join("state"), "idle\n").expect("written");
+        enforcer.on_tick();
+        let knob = fs::read_to_string(cgroup.join("memory.dirty_bytes")).expect("there");
+        assert_eq!(knob.trim(), "8M", "the request is kept by the module");
+        assert!(!is_stock() && mode(&enforcer).contains("module"));
+
+        // A policy that is read again does not change that.
+        fs::write(&policy, format!("{text}# more\n")).expect("written");
+        enforcer.reload();
+        assert!(!is_stock());
+
+        fs::remove_dir_all(&module).expect("removed");
+        fs::remove_file(cgroup.join("memory.dirty_bytes")).expect("removed");
+        enforcer.on_tick();
+        assert!(is_stock() && mode(&enforcer).contains("stock"));
+        let said = said.take_text();
+        assert_eq!(said.matches("mode ").count(), 3, "{said}");
     }
 }

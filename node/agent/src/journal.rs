@@ -313,6 +313,11 @@ pub enum JournalEvent {
         /// Path of the cgroup.
         at: String,
     },
+    /// Rules are kept by another means from now on, as an automatic mode follows the module.
+    Mode {
+        /// `module` or `stock`.
+        mode: &'static str,
+    },
     /// Rules cannot be kept without the module, or not as they should be.
     Stock {
         /// The problem, for people.
@@ -581,6 +586,12 @@ impl fmt::Display for JournalEvent {
                 "{}: others' fsync waits behind what its io.max lets go at a time; an [[objective]] bounds that",
                 at.escape_debug()
             ),
+            JournalEvent::Mode { mode: "stock" } => write!(
+                f,
+                "mode stock: no module is loaded, the kernel's own files stand for knobs; \
+                 `systemctl status weir` or `weir load` says why"
+            ),
+            JournalEvent::Mode { mode } => write!(f, "mode {mode}: knobs are the module's"),
             JournalEvent::Stock { why } => write!(f, "error: stock: {why}"),
             JournalEvent::Ended => write!(f, "ended; knobs stay as they are"),
         }

@@ -19,6 +19,7 @@ use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::saved_values::SavedValues;
 use crate::stock::Stock;
+use crate::stock_section::is_module_loaded;
 use crate::tier::{self, host::TierHost};
 use crate::tree::Hierarchy;
 use anyhow::{Context, Result};
@@ -84,12 +85,9 @@ pub fn run(options: &Options, journal: &Journal) -> Result<(), Error> {
         .map(|policy| PolicyFile::open(policy, options.pods.as_deref()))
         .transpose()?;
     let (file, rules) = policy.unzip();
-    Ok(run_with_rules(
-        options,
-        file,
-        rules.unwrap_or_default(),
-        journal,
-    )?)
+    let mut rules = rules.unwrap_or_default();
+    rules.stock.follow_module(is_module_loaded(&options.root));
+    Ok(run_with_rules(options, file, rules, journal)?)
 }
 
 fn run_with_rules(
@@ -154,7 +152,8 @@ fn run_with_rules(
     let stalls = Stalls::new(&options.root, &tree, options.max_stalls, journal);
     let reconciler = Reconciler::new(tree, rules, requests, saved, journal.clone());
     let every = options.scan_every;
-    let enforcer = Enforcer::start(reconciler, file, journal.clone(), every, others);
+    let root = &options.root;
+    let enforcer = Enforcer::start(reconciler, file, journal.clone(), every, others, root);
     let mut controllers: Vec<Box<dyn Controller>> = vec![
         Box::new(enforcer),
         Box::new(tiers),

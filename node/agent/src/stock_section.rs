@@ -4,7 +4,8 @@
 //!
 //! ```toml
 //! [stock]
-//! mode = "on"                        # or observe: says what it would set; or off
+//! mode = "on"                        # or auto: while no module is loaded; observe: says what it would
+//!                                    # set; off
 //! limit = ["/batch.slice/*"]         # who leaves room for floors
 //! sysctl = { "vm.dirty_bytes" = "192M", "vm.dirty_background_bytes" = "16M" }
 //! drain_seconds = "auto"             # or 30: writers run free for what disks write in that time
@@ -19,10 +20,13 @@ use config::units;
 use glob::Pattern;
 use policy::drain::SECONDS_MAX;
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 /// Keys of the section.
 pub const KEYS: &[&str] = &["mode", "limit", "sysctl", "drain_seconds", "bdi"];
 
+const MODES: &str = "`on`, `auto`, `observe` or `off`";
 const SYSCTLS: [&str; 4] = [
     "vm.dirty_bytes",
     "vm.dirty_ratio",
@@ -47,6 +51,8 @@ pub enum DrainSeconds {
 pub struct StockSettings {
     /// Mode in which settings are kept.
     pub mode: Mode,
+    /// `true` if the mode follows the module: on while it is not loaded, off while it is.
+    pub is_automatic: bool,
     /// Cgroups that leave room for floors.
     limit: Vec<Pattern>,
     /// Time that writers run free, beyond the host's own limit.
@@ -60,7 +66,8 @@ impl StockSettings {
     pub fn read(table: &Table) -> StockSettings {
         let mode = table
             .optional("mode")
-            .and_then(|value| value.parse_with("`on`, `observe` or `off`", Mode::parse));
+            .and_then(|value| value.parse_with(MODES, parse_mode));
+        let (mode, is_automatic) = mode.unwrap_or((Mode::On, false));
         let limit = table.optional("limit");
         let sysctl = table.optional("sysctl").map(|value| read_sysctls(&value));
         let drain = table
@@ -68,7 +75,8 @@ impl StockSettings {
             .and_then(|value| read_seconds(&value));
         let bdi = table.optional("bdi").map(|value| read_bdi(&value));
         StockSettings {
-            mode: mode.unwrap_or(Mode::On),
+            mode,
+            is_automatic,
             limit: limit.map_or_else(Vec::new, |value| globs::read_patterns(&value)),
             drain,
             host: sysctl.into_iter().chain(bdi).flatten().collect(),
@@ -80,10 +88,32 @@ impl StockSettings {
         self.mode != Mode::Off
     }
 
+    /// Has an automatic mode follow the module: files of the stock kernel are for a host without it.
+    pub fn follow_module(&mut self, is_loaded: bool) {
+        if self.is_automatic {
+            self.mode = if is_loaded { Mode::Off } else { Mode::On };
+        }
+    }
+
     /// Returns whether the cgroup at `path` leaves room for floors.
     pub fn may_limit(&self, path: &str) -> bool {
         self.limit.iter().any(|glob| matches_path(glob, path))
     }
+}
+
+fn parse_mode(text: &str) -> Result<(Mode, bool), String> {
+    match text {
+        "auto" => Ok((Mode::On, true)),
+        _ => Mode::parse(text)
+            .map(|mode| (mode, false))
+            .map_err(|_| format!("expected {MODES}")),
+    }
+}
+
+/// Returns whether the host below `root` has the module loaded, and not switched off by `weir.off`.
+pub fn is_module_loaded(root: &Path) -> bool {
+    let state = fs::read_to_string(root.join("sys/kernel/weir/state"));
+    state.is_ok_and(|state| state.trim() != "off")
 }
 
 fn read_seconds(value: &Value) -> Option<DrainSeconds> {
@@ -186,6 +216,31 @@ mod tests {
     }
 
     #[test]
+    fn an_automatic_mode_follows_the_module() {
+        let mut auto = read("[stock]\nmode = \"auto\"\n").expect("valid");
+        assert!(auto.is_stock(), "until the module was looked for");
+        auto.follow_module(true);
+        assert!(!auto.is_stock());
+        auto.follow_module(false);
+        assert!(auto.is_stock());
+        let mut on = read("[stock]\n").expect("valid");
+        on.follow_module(true);
+        assert!(on.is_stock(), "a mode that was chosen stays");
+    }
+
+    #[test]
+    fn a_module_that_is_switched_off_counts_as_none() {
+        let root = tempfile::tempdir().expect("made");
+        assert!(!is_module_loaded(root.path()));
+        let directory = root.path().join("sys/kernel/weir");
+        fs::create_dir_all(&directory).expect("made");
+        for (state, is_loaded) in [("idle\n", true), ("active\n", true), ("off\n", false)] {
+            fs::write(directory.join("state"), state).expect("written");
+            assert_eq!(is_module_loaded(root.path()), is_loaded, "{state}");
+        }
+    }
+
+    #[test]
     fn the_hosts_files_are_read() {
         let text = "[stock]\nlimit = \"/batch/*\"\n\
                     sysctl = { \"vm.dirty_bytes\" = \"1M\", \"vm.dirty_background_ratio\" = 5, \
@@ -212,7 +267,10 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (line, words) in [
-            ("mode = \"maybe\"", "expected `on`, `observe` or `off`"),
+            (
+                "mode = \"maybe\"",
+                "expected `on`, `auto`, `observe` or `off`",
+            ),
             (
                 "sysctl = { \"vm.swappiness\" = 1 }",
                 "it sets vm.dirty_bytes",

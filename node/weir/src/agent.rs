@@ -7,6 +7,7 @@ use agent::journal::Journal;
 use agent::metrics::Shown;
 use agent::preview::{Preview, preview_policy};
 use agent::rules::Rules;
+use agent::stock_section::is_module_loaded;
 use agent::tree::Hierarchy;
 use anyhow::Result;
 use observe::read::cgroup;
@@ -106,7 +107,10 @@ pub fn run(args: AgentArgs) -> Result<ExitCode> {
 }
 
 fn check_policy(file: &Path, args: &AgentArgs) -> Result<ExitCode> {
-    let checked = Rules::load(file, None);
+    let mut checked = Rules::load(file, None);
+    if let Ok(rules) = &mut checked {
+        rules.stock.follow_module(is_module_loaded(&args.root));
+    }
     let status = ExitCode::from(u8::from(checked.is_err()));
     let tree = cgroup::mounted_directory(&args.root).ok();
     let tree = tree.and_then(|directory| Hierarchy::open(&directory).ok());
