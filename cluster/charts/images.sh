@@ -45,7 +45,7 @@ mkdir "$work/module" "$work/weir"
 tar -x --no-same-owner --exclude=./dev/* -f "$base" -C "$work/module"
 mkdir -p "$work/module/usr/src/weir" "$work/module/usr/lib/weir"
 (cd "$tree" && cp -a --parents kmod/*.[ch] kmod/compat kmod/Kbuild kmod/Makefile kmod/policy policy "$work/module/usr/src/weir")
-install -m 755 "$tree/packaging/node/build" "$work/module/usr/lib/weir"
+install -m 755 "$tree/packaging/node/build" "$tree/packaging/node/again" "$work/module/usr/lib/weir"
 if [ -n "$prebuilt" ]; then
 	mkdir "$work/module/usr/lib/weir/modules"
 	(cd "$prebuilt" && cp --parents */weir.ko "$work/module/usr/lib/weir/modules")
@@ -55,8 +55,8 @@ fi
 mkdir -p "$work/weir/bin" "$work/weir/lib/weir" "$work/weir/run" "$work/weir/etc" "$work/weir/tmp"
 cp "$programs"/* "$work/weir/bin"
 cp "$work/module/bin/busybox" "$work/weir/bin"
-for applet in sh cat tee rm; do
+for applet in sh cat cksum mv rm sleep; do
 	ln -s busybox "$work/weir/bin/$applet"
 done
-install -m 755 "$tree/packaging/node/load" "$tree/packaging/node/unload" "$work/weir/lib/weir"
+install -m 755 "$tree/packaging/node/load" "$tree/packaging/node/unload" "$tree/packaging/node/again" "$work/weir/lib/weir"
 "$tree/packaging/oci.sh" "localhost/weir:$version" "$work/weir" /bin/weir >"$out/weir.tar"

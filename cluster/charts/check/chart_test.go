@@ -81,10 +81,12 @@ func decode(t *testing.T, text string) objects {
 			continue
 		}
 		into, ok := map[string]any{
-			"v1/ConfigMap":      &core.ConfigMap{},
-			"v1/ServiceAccount": &core.ServiceAccount{},
-			"apps/v1/DaemonSet": &apps.DaemonSet{},
-			"batch/v1/Job":      &batch.Job{},
+			"v1/ConfigMap":                                                     &core.ConfigMap{},
+			"v1/ServiceAccount":                                                &core.ServiceAccount{},
+			"apps/v1/DaemonSet":                                                &apps.DaemonSet{},
+			"batch/v1/Job":                                                     &batch.Job{},
+			"rbac.authorization.k8s.io/v1/Role":                                &rbac.Role{},
+			"rbac.authorization.k8s.io/v1/RoleBinding":                         &rbac.RoleBinding{},
 			"rbac.authorization.k8s.io/v1/ClusterRole":                         &rbac.ClusterRole{},
 			"rbac.authorization.k8s.io/v1/ClusterRoleBinding":                  &rbac.ClusterRoleBinding{},
 			"admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy":        &admission.ValidatingAdmissionPolicy{},
@@ -147,6 +149,8 @@ var variants = map[string][]string{
 	"pullSecrets": {"--set", "image.pullSecrets[0].name=s,uninstall.unload=true"},
 	"address":     {"--set-json", `nri.listen="[::1]:9760"`},
 	"stock":       {"--set", "mode=stock"},
+	"auto":        {"--set", "mode=auto"},
+	"autoLoaded":  {"--set", "mode=auto,module.enabled=false"},
 	"stockAgent":  {"--set", "mode=stock,nri.enabled=false,node.enabled=false"},
 }
 
@@ -204,6 +208,57 @@ func TestPrivileges(t *testing.T) {
 	role := render(t)["ClusterRole/weir"].(*rbac.ClusterRole)
 	if len(role.Rules) != 1 || strings.Join(role.Rules[0].Verbs, " ") != "patch" || strings.Join(role.Rules[0].Resources, " ") != "nodes" {
 		t.Errorf("%v", role.Rules)
+	}
+	events := render(t)["Role/weir"].(*rbac.Role)
+	if events.Namespace != "default" || len(events.Rules) != 1 || strings.Join(events.Rules[0].Verbs, " ") != "create" ||
+		strings.Join(events.Rules[0].Resources, " ") != "events" {
+		t.Errorf("%+v", events)
+	}
+}
+
+// In mode auto a node without the module goes on, in stock mode, and the module is tried again.
+func TestAuto(t *testing.T) {
+	found := render(t, "--set", "mode=auto,module.again=60", "--set-json", `agent.limit=["/batch/*"]`)
+	spec := found.set(t).Spec.Template.Spec
+	arguments := map[string]string{"nri": "--auto=/run/weir/pods.toml", "node": "--auto", "agent": "--root=/host"}
+	again := map[string]string{"build-again": "", "load-again": "SYS_MODULE SYSLOG"}
+	for _, c := range append(slices.Clone(spec.InitContainers), spec.Containers...) {
+		if argument, ok := arguments[c.Name]; ok && !slices.Contains(c.Args, argument) {
+			t.Errorf("%s: %v", c.Name, c.Args)
+		}
+		for _, e := range c.Env {
+			if e.Name == "WEIR_REQUIRED" && e.Value != "false" || e.Name == "WEIR_AGAIN" && e.Value != "60" {
+				t.Errorf("%s: %s=%s", c.Name, e.Name, e.Value)
+			}
+		}
+		capabilities, ok := again[c.Name]
+		if !ok {
+			continue
+		}
+		delete(again, c.Name)
+		var has []string
+		for _, name := range c.SecurityContext.Capabilities.Add {
+			has = append(has, string(name))
+		}
+		if strings.Join(has, " ") != capabilities || !strings.HasSuffix(c.Command[0], "/weir/again") {
+			t.Errorf("%s: %v %v", c.Name, has, c.Command)
+		}
+	}
+	if len(spec.InitContainers) != 3 || len(again) != 0 {
+		t.Errorf("%d before the others, not there: %v", len(spec.InitContainers), again)
+	}
+	want := "[stock]\nmode = \"auto\"\nlimit = [\"/batch/*\"]\n# No rules.\n"
+	if got := found["ConfigMap/weir"].(*core.ConfigMap).Data["agent.toml"]; strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("the agent's policy is %q", got)
+	}
+	if said, err := template("--set", "mode=auto,agent.enabled=false"); err == nil || !strings.Contains(said, "mode auto is the agent's") {
+		t.Errorf("%v: %s", err, said)
+	}
+	// Other modes have no part that keeps the right to load modules.
+	for _, c := range render(t).set(t).Spec.Template.Spec.Containers {
+		if _, ok := map[string]bool{"build-again": true, "load-again": true}[c.Name]; ok {
+			t.Errorf("%s in mode module", c.Name)
+		}
 	}
 }
 

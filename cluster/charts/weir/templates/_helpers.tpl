@@ -19,6 +19,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and .Values.module.enabled (ne .Values.mode "stock") }}yes{{ end }}
 {{- end }}
 
+{{/* `false` where a node without the module is none to stop at. */}}
+{{- define "weir.required" -}}
+{{- and .Values.module.required (ne .Values.mode "auto") }}
+{{- end }}
+
 {{/* The image `NAME` of (list . "NAME"). */}}
 {{- define "weir.image" -}}
 {{- $root := index . 0 -}}
