@@ -6,6 +6,7 @@
 pub mod doctor;
 pub mod module;
 pub mod oracle;
+mod refusal;
 pub mod requirements;
 pub mod status;
 mod system;

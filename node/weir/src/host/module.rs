@@ -7,6 +7,7 @@
 //! Parameters on the kernel command line (`weir.off`) are the business of the loader of a module,
 //! not the kernel's; they are handed over as modprobe does.
 
+use super::refusal::Refusal;
 use super::system::System;
 use crate::output;
 use anyhow::{Context, Result, bail};
@@ -53,6 +54,8 @@ pub struct UnloadArgs {
 struct ModuleOutcome {
     done: bool,
     message: String,
+    /// Cause for which the kernel or the module refused.
+    cause: Option<Refusal>,
     /// Lines that the module wrote to the kernel log.
     log: Vec<String>,
 }
@@ -63,14 +66,15 @@ impl ModuleOutcome {
         ModuleOutcome {
             done: true,
             message,
+            cause: None,
             log: Vec::new(),
         }
     }
 
     fn print_outcome(self, json: bool) -> Result<ExitCode> {
         if json {
-            let object =
-                serde_json::json!({"done": self.done, "message": self.message, "log": self.log});
+            let object = serde_json::json!({"done": self.done, "message": self.message,
+                "reason": self.cause.map(Refusal::word), "log": self.log});
             output::print_json(&object)?;
         } else if self.done {
             output::print_line(&self.message)?;
@@ -111,10 +115,14 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     }
     let parameters = CString::new(parameters.join(" "))?;
     if let Err(errno) = insert(&path, &parameters)? {
+        let lines = log.new_lines();
+        let boot_log = read_ring().unwrap_or_default();
+        let cause = Refusal::find_cause(&system, errno, &lines, &boot_log);
         let outcome = ModuleOutcome {
             done: false,
-            message: explain_refusal(&path, errno),
-            log: log.new_lines(),
+            message: explain_refusal(&path, errno, cause),
+            cause: Some(cause),
+            log: lines,
         };
         return outcome.print_outcome(args.json);
     }
@@ -125,6 +133,7 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     ModuleOutcome {
         done: state != "unknown",
         message,
+        cause: None,
         log: log.new_lines(),
     }
     .print_outcome(args.json)
@@ -155,6 +164,7 @@ pub fn unload(args: &UnloadArgs) -> Result<ExitCode> {
     ModuleOutcome {
         done,
         message,
+        cause: None,
         log: log.new_lines(),
     }
     .print_outcome(args.json)
@@ -188,23 +198,12 @@ fn insert(path: &Path, parameters: &CStr) -> Result<nix::Result<()>> {
     ))
 }
 
-fn explain_refusal(path: &Path, errno: Errno) -> String {
-    let hint = match errno {
-        Errno::ENOEXEC => {
-            "it was built for another kernel, or is no module: rebuild it with `dkms autoinstall` or `make install`"
-        }
-        Errno::EKEYREJECTED | Errno::EKEYEXPIRED | Errno::ENOKEY => {
-            "it is not signed with a key this kernel trusts: see `weir doctor`, signatures"
-        }
-        Errno::EPERM => {
-            "modules are switched off (kernel.modules_disabled) or the kernel is locked down: see `weir doctor`"
-        }
-        _ => "see the kernel's words below and `weir doctor`",
-    };
+fn explain_refusal(path: &Path, errno: Errno, cause: Refusal) -> String {
     format!(
-        "the kernel refused {}: {}; {hint}",
+        "the kernel refused {}: {}; {}",
         path.display(),
-        errno.desc()
+        errno.desc(),
+        cause.sentence()
     )
 }
 
@@ -331,11 +330,11 @@ mod tests {
     fn refusals_say_what_to_do() {
         let path = Path::new("/m/weir.ko");
         assert_eq!(
-            explain_refusal(path, Errno::ENOEXEC),
+            explain_refusal(path, Errno::ENOEXEC, Refusal::OtherKernel),
             "the kernel refused /m/weir.ko: Exec format error; it was built for another kernel, or is no module: rebuild it with `dkms autoinstall` or `make install`"
         );
         assert_eq!(
-            explain_refusal(path, Errno::ENOENT),
+            explain_refusal(path, Errno::ENOENT, Refusal::Other),
             "the kernel refused /m/weir.ko: No such file or directory; see the kernel's words below and `weir doctor`"
         );
     }

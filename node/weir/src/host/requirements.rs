@@ -172,7 +172,7 @@ fn check_forbidden(name: &'static str, system: &System, file: &str, why: Errno) 
 }
 
 /// The mode in which the kernel is locked down, `none` if it is not.
-fn lockdown_mode(system: &System) -> String {
+pub(super) fn lockdown_mode(system: &System) -> String {
     let modes = system
         .read_text("sys/kernel/security/lockdown")
         .unwrap_or_default();
