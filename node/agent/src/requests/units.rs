@@ -44,8 +44,17 @@ const DIRECTORIES: [&str; 13] = [
 pub const RELOADED: &str = "run/systemd";
 /// Beginning of a key.
 pub const PREFIX: &str = "X-Weir-";
-/// Kinds of units that have a cgroup.
-const KINDS: [&str; 6] = ["service", "slice", "scope", "socket", "mount", "swap"];
+/// Kinds of units that have a cgroup, and the section of each in its file.
+const KINDS: [(&str, &str); 6] = [
+    ("service", "Service"),
+    ("slice", "Slice"),
+    ("scope", "Scope"),
+    ("socket", "Socket"),
+    ("mount", "Mount"),
+    ("swap", "Swap"),
+];
+/// Directory of the drop-ins that an administrator writes.
+pub const WRITTEN: &str = "etc/systemd/system";
 
 /// The unit whose cgroup this is. Above one there are slices alone: what a unit makes below its own
 /// cgroup may have any name.
@@ -57,8 +66,37 @@ pub fn unit_of(path: &str) -> Option<&str> {
     }
     // As systemd does with names that a file of a controller could have.
     let name = name.strip_prefix('_').unwrap_or(name);
-    let (_, kind) = name.rsplit_once('.')?;
-    KINDS.contains(&kind).then_some(name)
+    section_of(name).map(|_| name)
+}
+
+/// The section of a unit's file that has what the unit's cgroup is to have, as `Service`; none if it
+/// is no kind of unit that has a cgroup.
+pub fn section_of(unit: &str) -> Option<&'static str> {
+    let (_, kind) = unit.rsplit_once('.')?;
+    let (_, section) = KINDS.iter().find(|(known, _)| *known == kind)?;
+    Some(section)
+}
+
+/// The name by which systemd knows the unit that has a file called `name`: an alias is a link to it,
+/// an instance may have its template's. None if there is no such file, or it is masked.
+pub fn find_unit(root: &Path, name: &str) -> Option<String> {
+    let names = [Some(name.to_owned()), template_of(name)];
+    let of = |name: &str| DIRECTORIES.map(|directory| root.join(directory).join(name));
+    let file = names.iter().flatten().flat_map(|name| of(name));
+    let file = file
+        .into_iter()
+        .find(|file| fs::symlink_metadata(file).is_ok())?;
+    let to = fs::read_link(&file).unwrap_or_default();
+    let to = to.file_name().and_then(|to| to.to_str());
+    match to {
+        Some("null") => None,
+        Some(to)
+            if section_of(to) == section_of(name) && Some(to) != template_of(name).as_deref() =>
+        {
+            Some(to.into())
+        }
+        _ => Some(name.into()),
+    }
 }
 
 /// A value, and the file that has it.
@@ -216,6 +254,29 @@ mod tests {
             ("/", None),
         ] {
             assert_eq!(unit_of(path), unit, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_unit_is_found_by_its_file_its_template_and_its_alias() {
+        let dir = tempfile::tempdir().expect("made");
+        let root = dir.path();
+        write(root, "usr/lib/systemd/system/ssh.service", "");
+        write(root, "etc/systemd/system/db@.service", "");
+        let link = |name: &str, to: &str| {
+            let link = root.join("etc/systemd/system").join(name);
+            std::os::unix::fs::symlink(to, link).expect("made");
+        };
+        link("sshd.service", "/usr/lib/systemd/system/ssh.service");
+        link("off.service", "/dev/null");
+        for (name, found) in [
+            ("ssh.service", Some("ssh.service")),
+            ("sshd.service", Some("ssh.service")),
+            ("db@1.service", Some("db@1.service")),
+            ("off.service", None),
+            ("none.service", None),
+        ] {
+            assert_eq!(find_unit(root, name).as_deref(), found, "{name}");
         }
     }
 
