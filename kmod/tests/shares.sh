@@ -144,7 +144,7 @@ one_case() {
 		echo 100 >"$name/memory.dirty_weight"
 	done
 	wait
-	rm -f /mnt/d/*.*
+	find /mnt/d -maxdepth 1 -type f -delete
 	sync
 }
 
