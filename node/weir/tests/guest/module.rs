@@ -107,6 +107,8 @@ on_each_kernel! {
     the_removed_leave_nothing: "reparent.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
     limits_follow_the_drain: "drain.sh", &["--cpus", "1", "--disk", "d=1G,ext4,8M/s"], &[];
     |
+    a_tenants_window_makes_no_neighbour_wait: "tenant-window.sh", &["--cpus", "1", "--timeout", "30m",
+        "--disk", "d=1G,ext4,16M/s", "--disk", "x=1G,xfs,16M/s"], &[];
     a_floor_of_all_memory_kills_nobody: "oom.sh", &["--cpus", "1", "--disk", EXT4], &[];
     the_beat_waits_for_no_tenant: "starved.sh", &["--cpus", "1", "--package", "util-linux"], &[];
     syncs_end_in_time: "sync.sh", &["--append", "slub_debug=FZPU", "--cpus", "1", "--package", "e2fsprogs", "--disk", "d=1G,ext4,8M/s",
