@@ -23,6 +23,10 @@
  * much these get of it: then the budget does not bound it, and only the order is kept, by
  * parts of 1 MiB.
  *
+ * Pages are as the kernel counts writeback: a large folio counts whole, though xfs writes only
+ * those of its blocks that are dirty.  Random writes into files that are cached in folios of
+ * unlike sizes so get unlike parts in bytes.
+ *
  * Who had nothing to write comes back no further behind than four budgets: what others were
  * lent meanwhile is not owed.  hweights of those that compete add up to 1, so virtual time
  * is of pages of the device, and a lead is the number of pages that are to be
