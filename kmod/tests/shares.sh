@@ -144,7 +144,9 @@ one_case() {
 		echo 100 >"$name/memory.dirty_weight"
 	done
 	wait
-	find /mnt/d -maxdepth 1 -type f -delete
+	for file in /mnt/d/*; do
+		[ ! -f "$file" ] || rm "$file"
+	done
 	sync
 }
 
