@@ -68,7 +68,9 @@ guests() {
 with_progress() {
 	local threads=$1 begun=$SECONDS said=$SECONDS over=0 among= part= line name left got
 	local -a names
-	local -A ended=() is=()
+	# Tests begin in the order of their names, each when another has ended.
+	local -A ended=() is=() from=()
+	local next=0
 	mapfile -t names <"$2"
 	for name in "${names[@]}"; do
 		is[$name]=1
@@ -85,12 +87,20 @@ with_progress() {
 		[ $got -eq 0 ] || [ $got -gt 128 ] || break
 		case $line in
 		# The program of these names has as many tests as are run and ignored.
-		"running $3 tests") among=yes begun=$SECONDS ;;
+		"running $3 tests")
+			among=yes begun=$SECONDS
+			while [ $next -lt "$threads" ] && [ $next -lt ${#names[@]} ]; do
+				from[${names[next++]}]=$SECONDS
+			done
+			;;
 		"test "*" ... ignored"*) ;;
 		"test "*" ... "*)
 			name=${line#test }
 			name=${name%% *}
-			[ -z "${is[$name]-}" ] || { ended[$name]=1 over=$((over + 1)); }
+			if [ "${is[$name]-}" ]; then
+				ended[$name]=$((SECONDS - ${from[$name]-$begun})) over=$((over + 1))
+				[ $next -ge ${#names[@]} ] || from[${names[next++]}]=$SECONDS
+			fi
 			;;
 		esac
 		[ "$among" ] && [ $((SECONDS - said)) -ge 10 ] && [ $over -lt ${#names[@]} ] || continue
@@ -101,6 +111,10 @@ with_progress() {
 		say "$over of ${#names[@]} guest tests over$left; now:$(running "$threads")"
 	done
 	printf '%s' "$part"
+	say "the slowest:"
+	for name in "${!ended[@]}"; do
+		printf '%5d s  %s\n' "${ended[$name]}" "$name"
+	done | sort -rn | head -n 8 >&2
 }
 
 # running THREADS: the first of $names that have not ended

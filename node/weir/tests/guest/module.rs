@@ -92,10 +92,8 @@ on_each_kernel! {
     knobs_hold_where_they_should: "filesystems.sh", &["--disk", EXT4, "--disk", "x=1G,xfs,32M/s",
         "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
     shares_follow_weights: "weight.sh", &["--cpus", "1", "--disk", "d=1G,ext4,6M/s"], &[];
-    a_full_limit_keeps_no_disk_idle: "lent.sh", &["--cpus", "1", "--disk", "d=2G,xfs,200M/s"], &[];
     what_was_synced_alone_is_not_owed: "alone.sh", &["--cpus", "1", "--disk", "d=1G,ext4,16M/s"], &[];
     flushers_keep_to_windows: "window.sh", &["--cpus", "1", "--disk", "d=2G,ext4,16M/s"], &[];
-    many_flushers_keep_to_one_window: "swarm.sh", &["--cpus", "1", "--disk", "d=3G,ext4,16M/s"], &["60"];
     a_full_window_has_turns_for_all: "turns.sh", &["--cpus", "1", "--append", "slub_debug=FZPU",
         "--disk", "d=2G,ext4,16M/s"], &[];
     the_dead_answer: "dead.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
@@ -107,6 +105,7 @@ on_each_kernel! {
     the_removed_leave_nothing: "reparent.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
     limits_follow_the_drain: "drain.sh", &["--cpus", "1", "--disk", "d=1G,ext4,8M/s"], &[];
     |
+    a_full_limit_keeps_no_disk_idle: "lent.sh", &["--cpus", "1", "--disk", "d=2G,xfs,200M/s"], &[];
     a_tenants_window_makes_no_neighbour_wait: "tenant-window.sh", &["--cpus", "1", "--timeout", "30m",
         "--disk", "d=1G,ext4,16M/s", "--disk", "x=1G,xfs,16M/s"], &[];
     a_floor_of_all_memory_kills_nobody: "oom.sh", &["--cpus", "1", "--disk", EXT4], &[];
@@ -169,7 +168,7 @@ const POISON: &[&str] = &["--append", "slub_debug=FZPU", "--disk", EXT4];
 
 #[test]
 fn a_write_that_fails_harms_nothing() {
-    counted("debian:6.12", "writes.sh", POISON, &["8"]);
+    counted("debian:6.12", "writes.sh", POISON, &["4"]);
 }
 
 /// What a flusher stands on goes while it is held, and a disk that can be pulled keeps time by no
@@ -301,6 +300,7 @@ fn young_cgroups_hold_no_more_than_one() {
 }
 
 #[test]
+#[ignore = "a minute: make proof"]
 fn a_refused_load_waits_for_nobody() {
     let options = [
         "--count-instructions",
