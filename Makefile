@@ -19,7 +19,7 @@ MACHINE_arm64 := aarch64
 MACHINE := $(if $(FOR),$(MACHINE_$(FOR)),$(shell uname -m))
 $(if $(MACHINE),,$(error FOR is amd64 or arm64, not `$(FOR)`))
 export CARGO_BUILD_TARGET := $(MACHINE)-unknown-linux-gnu
-BINARY := $(TARGET)/$(CARGO_BUILD_TARGET)/release/weir
+BINARY := $(TARGET)/$(CARGO_BUILD_TARGET)/release/weir-bench
 # Debian's name of what is built for.
 STATIC_DIR := $(abspath $(TARGET)/static/$(if $(filter aarch64,$(MACHINE)),arm64,amd64))
 DEB_DIR := $(abspath $(TARGET)/deb)
@@ -62,19 +62,19 @@ demo: setup ## show one noisy writer and its victim, on a stock kernel and with 
 setup: ## install what this machine lacks (apt-get, with sudo if not root)
 	@tools/setup.sh
 
-build: ## build the weir command
-	cargo build --locked --release --package weir
+build: ## build weir-bench, which has all commands
+	cargo build --locked --release --package weir-bench
 
 static: ## build one static binary of what a node needs, target/static/ARCHITECTURE/weir (FOR=arm64: from here for arm64)
 	@tools/setup.sh
 	$(if $(filter-out $(shell uname -m),$(MACHINE)),@tools/setup.sh $(FOR))
-	cargo build --locked --profile static --package weir --no-default-features
+	cargo build --locked --profile static --package weir
 	install -D -m 755 $(TARGET)/$(CARGO_BUILD_TARGET)/static/weir $(STATIC_DIR)/weir
 	tools/man.sh $(STATIC_DIR)/man node
 	@stat --format '%n: %s bytes' $(STATIC_DIR)/weir
 
 proof-static: setup arm64 ## build both static binaries, run them alone in roots of guests, arm64 among them (10 minutes)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 node::
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 node::
 
 kmod: ## build the module for the running kernel, or for KDIR=...
 	@test -e $(KDIR)/Makefile || { echo "make kmod: no kernel headers at $(KDIR): run \`tools/setup.sh kmod\`, or give KDIR=..." >&2; exit 1; }
@@ -85,9 +85,9 @@ test: ## check format and lints, run every test, guests included (twenty minutes
 	tools/test.sh
 
 test-quick: ## run every test that needs no guest
-	cargo test --locked --workspace --exclude weir
-	cargo test --locked --package weir --bins --test agent --test cli --test docs --test house --test knobs \
-		--test manual --test packages --test plan --test prose --test report --test top --test words
+	cargo test --locked --workspace --exclude weir-bench
+	cargo test --locked --package weir-bench --bins --test cli --test docs --test manual --test packages \
+		--test plan --test report
 
 scenarios: setup ## run all scenarios at full length, three times each (an hour or more)
 	@failed=; for scenario in scenarios/*.toml; do \
@@ -126,36 +126,36 @@ kernels: setup ## ask the oracle about each kernel of the archive that docs/kern
 	./weir kernels --new $(KERNELS)
 
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: oracle:: lab:: host:: \
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: oracle:: lab:: host:: \
 		--skip a_kernel_without_arguments --skip chaos_on_the_debug_kernel --skip hostile_tenant --skip fifty_writers
 
 rt: setup ## run the module's tests on PREEMPT_RT, print its longest sections with interrupts off (10 minutes)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 rt::
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 rt::
 
 scale: setup ## measure the beat among 10,000 cgroups, 50,000 removed ones, 256 possible CPUs (half an hour, 9 GiB)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 scale::
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 scale::
 
 stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 explain::
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 explain::
 
 tiers: setup ## bring cgroups to their shares of fast memory, kill agents while checksummed memory moves, take memory offline, weigh one at rest (fifty minutes; TIER_SECONDS=30 for less)
-	cargo test --locked --release --package weir --test guest -- --ignored --nocapture --test-threads 1 tiers::
+	cargo test --locked --release --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 tiers::
 
 metrics: ## have a real Prometheus scrape the agent and answer every query of the dashboard (a minute)
 	tools/metrics.sh
 
 chaos: setup debug-kernel ## half an hour of everything at once on the debug kernel
-	cargo test --locked --package weir --test guest -- --ignored --nocapture chaos_on_the_debug_kernel
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture chaos_on_the_debug_kernel
 
 hostile: setup debug-kernel ## play an unprivileged tenant for ten minutes, and remove what 50 writers sleep on, on the debug kernels and poisoned ones (hours)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 hostile_tenant fifty_writers neighbour_notices
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 hostile_tenant fifty_writers neighbour_notices
 
 cost: setup arm64 ## count the instructions weir adds, and write docs/cost.md
 	tools/cost.sh
 
 record-cost: setup build ## count the instructions that weir record adds to what a thousand writers do (some minutes, with nothing beside it)
 	$(BINARY) exec --no-module --cpus 1 --memory 5G --count-instructions --driver brd --timeout 30m \
-		--file kmod/tests/tap.sh:/tap.sh node/weir/tests/guest/record-cost.sh 1000
+		--file kmod/tests/tap.sh:/tap.sh bench/weir-bench/tests/guest/record-cost.sh 1000
 
 debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep, kmemleak, or KIND=kcsan (half an hour)
 	@tools/setup.sh debug-kernel
@@ -163,7 +163,7 @@ debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep
 
 refused: setup ## hold the oracle against the module on small kernels built to be refused, one without ftrace among them (an hour and a half on a busy machine)
 	@tools/setup.sh debug-kernel
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 refused::
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 refused::
 
 reservation: setup ## hold the host's limit with floors that fill it, every case five times (two hours)
 	tools/reservation.sh
@@ -177,10 +177,10 @@ fuzz: ## look for input that breaks a promise of the policy, for FUZZ_SECONDS=60
 
 arm64: setup ## build the command for arm64 guests, --kernel debian:6.12:cloud:arm64 (two minutes)
 	@tools/setup.sh arm64
-	cargo build --locked --profile quick --package weir --target aarch64-unknown-linux-gnu
+	cargo build --locked --profile quick --package weir-bench --target aarch64-unknown-linux-gnu
 
 proof-arm64: arm64 ## run the module's tests and the demo in arm64 guests (half an hour)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 arm64:: a_kernel_without_arguments
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 arm64:: a_kernel_without_arguments
 
 deb: ## build Debian packages: weir, weir-bench, and weir-dkms with the module's source (FOR=arm64: from here for arm64)
 	@tools/setup.sh deb

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# etcd-benchmark.sh DIRECTORY: builds etcd's own load generator, DIRECTORY/benchmark, for node/weir/tests/guest/etcd.sh.
+# etcd-benchmark.sh DIRECTORY: builds etcd's own load generator, DIRECTORY/benchmark, for bench/weir-bench/tests/guest/etcd.sh.
 # Go checks the modules against its checksum database. etcd's go.mod replaces modules by folders, so `go install` refuses it.
 set -eu
 mkdir -p "$1"

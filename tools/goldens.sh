@@ -10,7 +10,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?usage: tools/goldens.sh DIRECTORY}
-weir=${WEIR:-${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/debug/weir}
+weir=${WEIR:-${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/debug/weir-bench}
 weir=$(realpath "$weir") || exit
 # No run of the twin may take longer, in seconds.
 most=60
@@ -47,7 +47,7 @@ check() {
 	cat >"$scratch/scenario.toml"
 	(cd "$scratch" && "$weir" check --json scenario.toml) >>"$1" 2>&1
 }
-for scenario in scenarios/*.toml scenarios/twin/*.toml node/weir/tests/guest/*.toml; do
+for scenario in scenarios/*.toml scenarios/twin/*.toml bench/weir-bench/tests/guest/*.toml; do
 	name=${scenario//\//-}
 	: >"$out/check/$name"
 	lines=$(wc -l <"$scenario")

@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-steps=6
+steps=5
 step=0
 failed=()
 # What each step took when all last passed, in seconds.
@@ -176,7 +176,6 @@ fi
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
 [ -z "$has_oldest_rust" ] || step "lints with Rust $oldest" with_oldest_rust clippy --locked --workspace --all-targets -- -D warnings
-step "lints of the static binary" cargo clippy --locked --package weir --no-default-features -- -D warnings
 step "documentation" env RUSTDOCFLAGS="-D rustdoc::broken_intra_doc_links -A rustdoc::private_intra_doc_links" \
 	cargo doc --quiet --locked --workspace --no-deps --document-private-items
 step "building the tests" cargo test --locked --workspace --no-run

@@ -90,7 +90,7 @@ impl Arch {
                 )?
                 .join("target"),
         };
-        let path = target.join(self.rust_target()).join("quick/weir");
+        let path = target.join(self.rust_target()).join("quick/weir-bench");
         ensure!(
             path.is_file(),
             "{}: no weir command for a guest of this architecture: run `make {}`",

@@ -12,7 +12,7 @@
 //! The spaces matter: `cgroup/a-b` is a name, `a - b` a difference. What is added or compared must
 //! be of one kind, so `2ms` against IOPS is refused rather than compared as numbers.
 
-use crate::metric::{Name, Unit};
+use crate::metric::{Name, Unit, unit_of_metric};
 use crate::model::{Arm, Bound, Scenario, Term};
 use config::units;
 
@@ -63,7 +63,7 @@ fn parse_product<'a>(
                 units.extend(unit);
             }
             Operand::Metric(name) => {
-                units.push(Unit::of_metric(&name.metric));
+                units.push(unit_of_metric(&name.metric));
                 term.metrics.push(name.to_string());
             }
         }
@@ -77,7 +77,7 @@ fn parse_product<'a>(
             }
         }
     };
-    let wanted = Unit::of_metric(&of.metric);
+    let wanted = unit_of_metric(&of.metric);
     // Plain numbers scale; at most one factor may carry a unit, and it has to be the metric's.
     match units.as_slice() {
         [] => {}

@@ -13,10 +13,9 @@ mod name;
 mod rows;
 #[cfg(test)]
 mod tests;
-mod unit;
 
+pub use config::Unit;
 pub use name::Name;
-pub use unit::Unit;
 
 use crate::measured::{
     AllocatingJob, Measured, MeasuredCgroup, MeasuredDisk, MeasuredJob, MemoryJob,
@@ -127,6 +126,13 @@ impl Metric {
             MetricSource::Cgroup(_) | MetricSource::Stat => "cgroup/PATH",
         }
     }
+}
+
+/// The unit of a metric by its full or last name; [`Unit::Count`] if no run produces it.
+pub fn unit_of_metric(metric: &str) -> Unit {
+    let name = metric.rsplit('.').next();
+    let row = metric_table().iter().find(|row| Some(row.name) == name);
+    row.map_or(Unit::Count, |row| row.unit)
 }
 
 /// Every metric there is.

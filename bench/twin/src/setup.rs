@@ -29,7 +29,7 @@ pub type Refusal = (String, String);
 const CALL: Ns = 800;
 const PER_PAGE: Ns = 600;
 /// CPU time of a page that is looked at to take it: 2,480 instructions
-/// (`node/weir/tests/guest/scan.sh`), two to three of them a nanosecond.
+/// (`bench/weir-bench/tests/guest/scan.sh`), two to three of them a nanosecond.
 const SCAN: Ns = 1000;
 /// Bandwidth of a flusher that nothing but its own work bounds, in bytes per second.
 const FLUSHER: u64 = 4 << 30;

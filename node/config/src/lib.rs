@@ -11,7 +11,10 @@
 
 pub mod problem;
 pub mod reader;
+mod unit;
 pub mod units;
+
+pub use unit::Unit;
 
 use problem::{Problem, Problems};
 use std::fs::File;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files within files. Real kernels are read in `node/weir/tests/guest/oracle.rs`.
+//! Files within files. Real kernels are read in `bench/weir-bench/tests/guest/oracle.rs`.
 
 use super::*;
 use std::process::Command;

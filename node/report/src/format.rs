@@ -1,30 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Numbers for people: three digits that matter, and one unit for a value and its range.
 
-use crate::Summary;
-use scenario::metric::Unit;
+use comfy_table::{Table, presets};
+use config::Unit;
 
-/// `10.8 (9.14..12.0)`, `526 (401..640) ms`; without the range for a single run.
-pub(crate) fn format_summary(summary: &Summary, unit: Unit) -> String {
-    if summary.n == 1 {
-        return format_value(summary.median, unit);
-    }
-    let finite = [summary.median, summary.max / 10.0, summary.min];
-    let largest = finite.into_iter().filter(|value| value.is_finite());
-    let (scale, suffix) = scale_for(largest.fold(0.0, f64::max), unit);
-    let [median, min, max] = [summary.median, summary.min, summary.max].map(|value| {
-        if value.is_finite() {
-            significant_digits(value / scale)
-        } else {
-            NEVER.into()
-        }
-    });
-    format!("{median} ({min}..{max}){suffix}")
-}
-
-/// A time after which something had not happened yet, within a range.
-const NEVER: &str = "never";
-/// The same alone.
+/// A time after which something had not happened yet.
 const NOT_SETTLED: &str = "not settled";
 
 /// A figure as reports show it: `0.48 ms`.
@@ -37,12 +17,12 @@ pub fn format_value(value: f64, unit: Unit) -> String {
 }
 
 /// A size as reports show it: `24.0 MiB`.
-pub(crate) fn format_bytes(bytes: u64) -> String {
+pub fn format_bytes(bytes: u64) -> String {
     format_value(bytes as f64, Unit::Bytes)
 }
 
 /// Two values in one unit, precisely enough to see which is larger: `124.9, bound 123.8`.
-pub(crate) fn format_comparison(observed: f64, bound: f64, unit: Unit) -> String {
+pub fn format_comparison(observed: f64, bound: f64, unit: Unit) -> String {
     if !observed.is_finite() || !bound.is_finite() {
         return format!(
             "{}, bound {}",
@@ -59,7 +39,7 @@ pub(crate) fn format_comparison(observed: f64, bound: f64, unit: Unit) -> String
 }
 
 /// `11.6x`; nothing when there is nothing to divide by.
-pub(crate) fn format_ratio(over: f64, under: f64) -> String {
+pub fn format_ratio(over: f64, under: f64) -> String {
     let ratio = over / under;
     if !ratio.is_finite() {
         return "-".into();
@@ -74,7 +54,7 @@ pub(crate) fn format_ratio(over: f64, under: f64) -> String {
 }
 
 /// The power of the unit that leaves one to four digits before the point.
-fn scale_for(of: f64, unit: Unit) -> (f64, &'static str) {
+pub fn scale_for(of: f64, unit: Unit) -> (f64, &'static str) {
     const BYTES: &[(f64, &str, &str)] = &[
         (1073741824.0, " GiB", " GiB/s"),
         (1048576.0, " MiB", " MiB/s"),
@@ -103,7 +83,7 @@ fn scale_for(of: f64, unit: Unit) -> (f64, &'static str) {
 }
 
 /// Three significant digits, more only before the point.
-pub(crate) fn significant_digits(value: f64) -> String {
+pub fn significant_digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 || v == 0.0 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),
@@ -120,6 +100,19 @@ fn more_digits(value: f64) -> String {
         v if v >= 9.995 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     }
+}
+
+/// An empty table without colour, for figures of another shape than a report's: as text or as
+/// Markdown.
+pub fn plain_table(markdown: bool) -> Table {
+    let mut table = Table::new();
+    table.load_preset(if markdown {
+        presets::ASCII_MARKDOWN
+    } else {
+        presets::NOTHING
+    });
+    table.force_no_tty();
+    table
 }
 
 /// A letter of a name as it can be seen: a kernel's names are others' to choose, and what steers a
@@ -176,38 +169,6 @@ mod tests {
         for (number, unit, wanted) in cases {
             assert_eq!(format_value(number, unit), wanted);
         }
-    }
-
-    #[test]
-    fn a_range_shares_its_unit_and_a_single_run_has_none() {
-        let three = Summary {
-            median: 526e6,
-            min: 401e6,
-            max: 1640e6,
-            n: 3,
-            unit: Unit::Nanoseconds,
-        };
-        assert_eq!(
-            format_summary(&three, Unit::Nanoseconds),
-            "526 (401..1640) ms"
-        );
-        let one = Summary { n: 1, ..three };
-        assert_eq!(format_summary(&one, Unit::Nanoseconds), "526 ms");
-        let never = Summary {
-            max: f64::INFINITY,
-            n: 3,
-            ..one
-        };
-        assert_eq!(
-            format_summary(&never, Unit::Nanoseconds),
-            "526 (401..never) ms"
-        );
-        let never = Summary {
-            median: f64::INFINITY,
-            n: 1,
-            ..never
-        };
-        assert_eq!(format_summary(&never, Unit::Nanoseconds), "not settled");
     }
 
     #[test]

@@ -2,28 +2,27 @@
 //! A run over time, as it is drawn, whatever it was read from.
 //!
 //! ```text
-//! recording, trace ──► seen ─┐
-//!                            ├─► Timeline ──► html: a page        (html.rs)
-//! lab or twin run  ──► lab  ─┘            └─► Perfetto's format   (perfetto.rs)
+//! recording, trace ──► seen ────┐
+//!                               ├─► Timeline ──► html: a page        (html.rs)
+//! lab or twin run  ──► verdict ─┘            └─► Perfetto's format   (perfetto.rs)
 //! ```
 //!
 //! Times are seconds since the run began; sizes bytes; rates bytes a second. A source that lacks a
 //! series leaves it empty and says so in [`Timeline::missing`]: what was not seen is not drawn as
 //! nothing.
 
-mod lab;
 mod latency;
 mod progress;
 mod seen;
 mod share;
 
-pub use lab::{format_date, read_run};
 pub(crate) use latency::value_at_percentile;
 pub use latency::{Latency, wait_percentiles};
 pub use seen::observation_timeline;
 pub use share::cgroup_shares;
 
-use scenario::metric::Unit;
+use config::Unit;
+use std::time::SystemTime;
 
 /// Values over time, by time; one that is no number breaks the line.
 pub type Series = Vec<(f64, f64)>;
@@ -76,6 +75,8 @@ pub struct Figure {
     pub value: f64,
     /// Unit of the value.
     pub unit: Unit,
+    /// The module measured it: a stock kernel has no such figure.
+    pub is_of_module: bool,
 }
 
 /// Pages of the host, in bytes, and the levels the throttle steers by.
@@ -301,6 +302,13 @@ impl Timeline {
         let squares: f64 = bytes.iter().map(|bytes| bytes * bytes).sum();
         (bytes.len() > 1 && squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
     }
+}
+
+/// As in `2026-11-23 15:48 UTC`.
+pub fn format_date(at: SystemTime) -> String {
+    let text = humantime::format_rfc3339_seconds(at).to_string();
+    let (day, time) = text.split_once('T').unwrap_or((&text, ""));
+    format!("{day} {} UTC", time.get(..5).unwrap_or(time))
 }
 
 /// The index and its meaning, in words.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The commands that a binary for nodes leaves out (`make static`): it says where they are.
+//! Commands that a node leaves to `weir-bench`: messages that say so.
 
-use crate::output;
+use anyhow::{Result, bail};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use report::timeline::Timeline;
+use std::path::Path;
+use weir::output;
 
-/// Commands of the feature `bench`.
+/// Commands of the bench.
 const COMMANDS: [&str; 8] = [
     "run", "compare", "sweep", "plan", "check", "metrics", "exec", "kernels",
 ];
@@ -24,4 +27,12 @@ pub fn exit(error: &Error) -> ! {
         "weir: `weir {command}` is not in this binary, which holds what a node needs: it is `weir-bench {command}` of the package weir-bench, and ./weir {command} in weir's source tree"
     ));
     std::process::exit(2);
+}
+
+/// Refuses a directory that `weir run --out` made.
+pub fn refuse_run(directory: &Path) -> Result<Timeline> {
+    bail!(
+        "{} is a directory: `weir-bench report` of the package weir-bench, and ./weir report in weir's source tree, read what weir run --out made",
+        directory.display()
+    )
 }

@@ -103,7 +103,7 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
 
 /// Returns whether weir's module is installed for the running kernel.
 pub fn installed_module() -> Result<bool> {
-    Ok(System::here()?.installed_module().is_some())
+    Ok(System::this_machine()?.installed_module().is_some())
 }
 
 fn exit_status(diagnosis: &Diagnosis) -> u8 {

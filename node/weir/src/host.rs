@@ -4,14 +4,46 @@
 //! ([`module`]), what is in effect now ([`status`]), tiers of memory ([`tier`]), a
 //! unit's rate of writing ([`bandwidth`]).
 
-pub mod bandwidth;
+mod bandwidth;
 pub mod doctor;
-pub mod module;
+mod module;
 pub mod oracle;
 mod refusal;
 pub mod requirements;
-pub mod status;
+mod status;
 mod system;
-pub mod tier;
+mod tier;
 
-pub use system::System;
+pub use system::{GUEST_CONFIG, GUEST_MODULE, System};
+
+use anyhow::Result;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// Commands for the module and for tiers.
+#[derive(Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "a variant's comment would replace its command's help"
+)]
+pub enum Command {
+    Load(module::LoadArgs),
+    Unload(module::UnloadArgs),
+    Status(status::StatusArgs),
+    Tier(tier::TierArgs),
+    Bandwidth(bandwidth::BandwidthArgs),
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// It could not do what was asked.
+pub fn run(command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::Load(args) => module::load(args),
+        Command::Unload(args) => module::unload_module(args),
+        Command::Status(args) => status::run(args),
+        Command::Tier(args) => tier::run(args),
+        Command::Bandwidth(args) => bandwidth::run(args),
+    }
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the command says, in one place, because its reader may stop early: `weir report FILE |
+//! Output of the command, in one place, because its reader may stop early: `weir report FILE |
 //! head`.
 //!
 //! Rust programs ignore SIGPIPE, and weir must: a write to a QEMU that is gone shall fail, not end

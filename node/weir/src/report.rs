@@ -34,10 +34,13 @@ pub struct ReportArgs {
     json: bool,
 }
 
+/// Reads the directory of a run of a scenario.
+pub type ReadRun = fn(&Path) -> Result<Timeline>;
+
 /// Runs the subcommand.
-pub fn run(args: &ReportArgs) -> Result<ExitCode> {
+pub fn run(args: &ReportArgs, read_run: ReadRun) -> Result<ExitCode> {
     if args.html.is_none() && args.perfetto.is_none() {
-        return print_summary(args);
+        return print_summary(args, read_run);
     }
     if args.json {
         bail!("--json sums up; --html and --perfetto write files: ask for one of them at a time");
@@ -50,7 +53,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let runs = files
         .into_iter()
         .flatten()
-        .map(|file| open(file))
+        .map(|file| open(file, read_run))
         .collect::<Result<Vec<Timeline>>>()?;
     if let Some(page) = &args.html {
         let text = report::html_page(&runs.iter().collect::<Vec<_>>());
@@ -94,13 +97,13 @@ fn refuse_overwriting(args: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-fn print_summary(args: &ReportArgs) -> Result<ExitCode> {
+fn print_summary(args: &ReportArgs, read_run: ReadRun) -> Result<ExitCode> {
     if args.other.is_some() || args.file.is_dir() {
         if args.json {
             bail!("--json sums up one recording: figures of runs are in their report.json");
         }
         let files = [Some(&args.file), args.other.as_ref()];
-        let runs = files.into_iter().flatten().map(|file| open(file));
+        let runs = files.into_iter().flatten().map(|file| open(file, read_run));
         let runs = runs.collect::<Result<Vec<Timeline>>>()?;
         output::print(report::comparison_text(&runs.iter().collect::<Vec<_>>()))?;
         return Ok(ExitCode::SUCCESS);
@@ -119,9 +122,9 @@ fn print_summary(args: &ReportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(path: &Path) -> Result<Timeline> {
+fn open(path: &Path, read_run: ReadRun) -> Result<Timeline> {
     if path.is_dir() {
-        return timeline::read_run(path);
+        return read_run(path);
     }
     let name = path.file_name().unwrap_or(path.as_os_str());
     let mut name = name.to_string_lossy().into_owned();

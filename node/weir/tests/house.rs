@@ -8,7 +8,7 @@ use std::process::Command;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Crates that each crate may use. `weir` may use all of them.
+/// Crates that each crate may use. The programs, `weir` and `weir-bench`, may use all of their wing's.
 const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("config", &[]),
@@ -25,15 +25,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         "twin",
         &["config", "knobs", "observe", "policy", "scenario"],
     ),
-    ("report", &["observe", "scenario"]),
+    ("report", &["config", "observe"]),
+    ("verdict", &["config", "observe", "report", "scenario"]),
     ("agent", &["config", "knobs", "observe", "policy"]),
 ];
 
-/// Crates that try weir out; a node needs none of them.
-const BENCH: &[&str] = &["guest", "host", "lab", "runner", "scenario", "twin"];
-
-/// Arrows from crates of the node to crates of the bench today.
-const TO_BENCH: &[(&str, &str)] = &[("report", "scenario")];
+/// Folders of crates: the first runs on a node, the second tries weir out.
+const WINGS: [&str; 2] = ["node", "bench"];
 
 /// Modules right below a crate's root, from the lowest layer up: each may use those before it.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -71,7 +69,9 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("scenario", &[]),
     ("twin", &[]),
+    ("verdict", &[]),
     ("weir", &[]),
+    ("weir-bench", &[]),
 ];
 
 fn read(path: &Path) -> String {
@@ -98,13 +98,33 @@ fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
 
 /// Rust sources of all crates.
 fn rust_files() -> Vec<PathBuf> {
-    [files("node", "rs"), files("bench", "rs")].concat()
+    WINGS.map(|wing| files(wing, "rs")).concat()
 }
 
 /// The folder of a crate's sources.
 fn source_folder(name: &str) -> String {
-    let is_bench = BENCH.contains(&name);
-    format!("{}/{name}/src", if is_bench { "bench" } else { "node" })
+    let folders = WINGS.map(|wing| format!("{wing}/{name}/src"));
+    let mut there = folders
+        .into_iter()
+        .filter(|at| Path::new(ROOT).join(at).is_dir());
+    there.next().unwrap_or_else(|| panic!("no crate {name}"))
+}
+
+/// The text of a JSON value.
+fn text(value: &serde_json::Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+/// Names of the packages in a wing.
+fn packages_of(wing: &str, packages: &[serde_json::Value]) -> BTreeSet<String> {
+    let of_wing = packages.iter().filter(|package| {
+        text(&package["manifest_path"]).contains(&format!("/{wing}/"))
+            && Path::new(ROOT)
+                .join(wing)
+                .join(text(&package["name"]))
+                .is_dir()
+    });
+    of_wing.map(|package| text(&package["name"])).collect()
 }
 
 /// The text without its unit tests.
@@ -131,11 +151,13 @@ fn packages() -> Vec<serde_json::Value> {
 
 #[test]
 fn crates_use_only_what_lies_below_them() {
-    let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
     let packages = packages();
     let names: BTreeSet<String> = packages.iter().map(|of| text(&of["name"])).collect();
     let mut wrong = Vec::new();
-    for package in packages.iter().filter(|of| of["name"] != "weir") {
+    for package in packages
+        .iter()
+        .filter(|of| of["name"] != "weir" && of["name"] != "weir-bench")
+    {
         let name = text(&package["name"]);
         let used = package["dependencies"].as_array().expect("dependencies");
         let used = used.iter().filter(|of| of["kind"].is_null());
@@ -222,66 +244,51 @@ fn modules_use_only_layers_below() {
     }
 }
 
-/// `make static` leaves the bench out: what a node runs uses nothing of it.
+/// A node carries no laboratory: neither a crate nor a test of the node uses a crate of the bench,
+/// nor is a file of the bench built into one.
 #[test]
 fn a_node_uses_nothing_of_the_bench() {
-    let bench = |name: &str| BENCH.contains(&name);
-    let arrows: Vec<(&str, &str)> = ARROWS
-        .iter()
-        .filter(|(from, _)| !bench(from))
-        .flat_map(|(from, below)| below.iter().map(move |to| (*from, *to)))
-        .filter(|(_, to)| bench(to))
-        .collect();
-    assert_eq!(arrows, TO_BENCH);
     let packages = packages();
-    let weir = packages.iter().find(|package| package["name"] == "weir");
-    let used = &weir.expect("weir")["dependencies"];
-    for used in used.as_array().expect("dependencies") {
-        let name = used["name"].as_str().expect("a text");
-        if bench(name) && used["kind"].is_null() {
-            assert_eq!(used["optional"], true, "{name}");
+    let [node, bench] = WINGS.map(|wing| packages_of(wing, &packages));
+    for name in ["weir", "agent", "observe"] {
+        assert!(node.contains(name), "{name}: {node:?}");
+    }
+    for name in ["weir-bench", "lab", "twin", "scenario"] {
+        assert!(bench.contains(name), "{name}: {bench:?}");
+    }
+    let mut wrong = Vec::new();
+    for package in &packages {
+        let name = text(&package["name"]);
+        let used = package["dependencies"].as_array().expect("dependencies");
+        let used = used.iter().map(|of| text(&of["name"]));
+        if node.contains(&name) {
+            let used = used.filter(|used| bench.contains(used));
+            wrong.extend(used.map(|used| format!("{name} -> {used}")));
         }
     }
-    let main = read(&Path::new(ROOT).join("node/weir/src/main.rs"));
-    let of_bench: BTreeSet<&str> = main
-        .split("#[cfg(feature = \"bench\")]\nmod ")
-        .skip(1)
-        .filter_map(|rest| rest.split(';').next())
-        .collect();
-    assert!(
-        of_bench.contains("run") && of_bench.len() > 10,
-        "{of_bench:?}"
-    );
-    let mut wrong = Vec::new();
-    for (module, used) in modules("weir") {
-        if module == "main" || of_bench.contains(module.as_str()) {
+    for path in files("node", "rs") {
+        let shown = path.display().to_string();
+        if shown.contains("/tests/") || shown.contains("/target/") {
             continue;
         }
-        let used = used.iter().filter(|name| of_bench.contains(name.as_str()));
-        wrong.extend(used.map(|used| format!("{module} -> {used}")));
-        let folder = format!("node/weir/src/{module}");
-        let own = Path::new(ROOT).join(format!("{folder}.rs"));
-        let mut paths: Vec<PathBuf> = own.is_file().then_some(own).into_iter().collect();
-        if Path::new(ROOT).join(&folder).is_dir() {
-            paths.extend(files(&folder, "rs"));
-        }
-        for path in paths {
-            let text = read(&path);
-            let code = without_tests(&text)
-                .lines()
-                .filter(|line| !line.contains("//"));
-            for line in code {
-                let mut starts = BENCH.iter().map(|name| match *name {
-                    "host" => "::host::".to_owned(),
-                    name => format!("{name}::"),
-                });
-                let is_word = |start: &String| {
-                    line.match_indices(start.as_str())
-                        .any(|(at, _)| !line[..at].ends_with(|c: char| is_part(c) || c == ':'))
-                };
-                if starts.any(|start| is_word(&start)) {
-                    wrong.push(format!("{}: {}", path.display(), line.trim()));
-                }
+        let source = read(&path);
+        // Modules of the node may have the name of a crate of the bench.
+        let names = bench
+            .iter()
+            .filter(|name| !source.contains(&format!("mod {name};")));
+        let names = names.map(|name| match name.as_str() {
+            "host" => "::host::".to_owned(),
+            name => format!("{}::", name.replace('-', "_")),
+        });
+        let starts: Vec<String> = names.chain(["bench/".to_owned()]).collect();
+        for line in source.lines() {
+            let code = line.split("//").next().unwrap_or(line);
+            let is_word = |start: &String| {
+                code.match_indices(start.as_str())
+                    .any(|(at, _)| !code[..at].ends_with(|c: char| is_part(c) || c == ':'))
+            };
+            if starts.iter().any(is_word) {
+                wrong.push(format!("{shown}: {}", line.trim()));
             }
         }
     }

@@ -11,7 +11,7 @@ const SECOND: u64 = 1_000_000_000;
 #[test]
 fn a_name_has_one_unit_and_every_key_of_dirty_stat_is_there() {
     for row in metric_table() {
-        assert_eq!(Unit::of_metric(row.name), row.unit, "{}", row.name);
+        assert_eq!(unit_of_metric(row.name), row.unit, "{}", row.name);
         assert!(!row.name.contains('.'), "{}", row.name);
     }
     for key in knobs::stat_keys() {
@@ -21,10 +21,10 @@ fn a_name_has_one_unit_and_every_key_of_dirty_stat_is_there() {
             key.name
         );
     }
-    assert_eq!(Unit::of_metric("weir.p.cgroup/a.b/c.floor"), Unit::Bytes);
-    assert_eq!(Unit::of_metric("stock.p.host.dirty_max_bytes"), Unit::Bytes);
+    assert_eq!(unit_of_metric("weir.p.cgroup/a.b/c.floor"), Unit::Bytes);
+    assert_eq!(unit_of_metric("stock.p.host.dirty_max_bytes"), Unit::Bytes);
     assert_eq!(
-        Unit::of_metric("weir.p.cgroup/a.throttled_usec"),
+        unit_of_metric("weir.p.cgroup/a.throttled_usec"),
         Unit::Microseconds
     );
 }

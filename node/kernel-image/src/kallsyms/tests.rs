@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A table as the kernel's build makes it, with both places of the offsets. Real images are read in
-//! `node/weir/tests/guest/oracle.rs`.
+//! `bench/weir-bench/tests/guest/oracle.rs`.
 
 use super::*;
 

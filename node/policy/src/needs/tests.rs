@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! BTF of a kernel that has what is needed and nothing else, then changed in one place at a time.
-//! Real kernels are judged in `node/weir/tests/guest/oracle.rs`.
+//! Real kernels are judged in `bench/weir-bench/tests/guest/oracle.rs`.
 
 use super::*;
 use proptest::prelude::*;

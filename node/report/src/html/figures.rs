@@ -2,26 +2,31 @@
 //! Figures of runs side by side, and their differences.
 
 use super::text::escape_text;
-use crate::format::{format_ratio, format_value, seen_lines};
-use crate::table::plain_table;
+use crate::format::{format_ratio, format_value, plain_table, seen_lines};
 use crate::timeline::Timeline;
 use comfy_table::CellAlignment;
-use scenario::metric::{Unit, metric_table};
+use config::Unit;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Names of the runs' figures by phase, with their units: each once.
 fn figure_names<'a>(runs: &[&'a Timeline]) -> Vec<(&'a str, &'a str, Unit)> {
     let mut names: Vec<(&str, &str, Unit)> = Vec::new();
+    let mut of_module = BTreeSet::new();
     for figure in runs.iter().flat_map(|run| &run.figures) {
         let name = (figure.phase.as_str(), figure.name.as_str(), figure.unit);
         if !names.contains(&name) {
             names.push(name);
         }
+        if figure.is_of_module {
+            of_module.insert(name.1);
+        }
     }
     // Phase by phase, though a second run may bring more names of the first.
     let order = |phase: &str| names.iter().position(|(other, ..)| *other == phase);
     let mut sorted = names.clone();
-    sorted.sort_by_key(|(phase, name, _)| (order(phase), sort_rank(name)));
+    sorted
+        .sort_by_key(|(phase, name, _)| (order(phase), sort_rank(name, of_module.contains(name))));
     sorted
 }
 
@@ -111,14 +116,10 @@ pub(super) fn figures_table(runs: &[&Timeline]) -> String {
 }
 
 /// Jobs come first and the module's counters last, as in the table of `weir run`.
-fn sort_rank(name: &str) -> usize {
-    let last = name.rsplit('.').next().unwrap_or(name);
+fn sort_rank(name: &str, is_of_module: bool) -> usize {
     let subjects = ["host.", "disk/", "cgroup/"];
     let subject = subjects.iter().position(|start| name.starts_with(start));
-    match metric_table()
-        .iter()
-        .any(|row| row.name == last && row.weir_only)
-    {
+    match is_of_module {
         true => subjects.len() + 1,
         false => subject.map_or(0, |subject| subject + 1),
     }

@@ -3,6 +3,7 @@
 
 use super::{Domain, Figure, Loss, Series, Task, Timeline, To, progress, value_at_percentile};
 use crate::format::significant_digits;
+use config::Unit;
 use observe::Observation;
 use observe::Target;
 use observe::diagnosis::{diagnose, domain};
@@ -10,7 +11,6 @@ use observe::event::{Limits, Pause, Rate, What};
 use observe::host::PAGE;
 use observe::host::PressureTotals;
 use observe::stall::{Stall, StallKind};
-use scenario::metric::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pressure is what was lost in so many nanoseconds or more: less is too coarse.
@@ -66,6 +66,7 @@ fn lost_time_figures(run: &Timeline) -> Vec<Figure> {
             name,
             value,
             unit,
+            is_of_module: false,
         });
     };
     for to in To::ALL {

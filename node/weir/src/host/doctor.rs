@@ -14,11 +14,6 @@ use std::process::ExitCode;
 /// Exit status: 0 it can, 1 it cannot, 2 not known (run it as root).
 #[derive(clap::Args, Debug)]
 pub struct DoctorArgs {
-    /// Ask another kernel, in a guest that boots it; as for `weir exec`, and with its exit statuses
-    /// 125 and 126
-    #[cfg(feature = "bench")]
-    #[arg(long, conflicts_with = "btf")]
-    pub kernel: Option<String>,
     /// Ask a kernel in files without booting it: a vmlinux, a vmlinuz, or a package of a kernel,
     /// Debian's or RPM; or another host's /sys/kernel/btf/vmlinux, with its config-RELEASE and
     /// System.map beside it for what types leave untold
@@ -32,7 +27,7 @@ pub struct DoctorArgs {
 /// Runs the subcommand.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let (release, checks) = if args.btf.is_empty() {
-        let system = System::here()?;
+        let system = System::this_machine()?;
         let checks = examine_system(&system);
         (system.release, checks)
     } else {
@@ -53,7 +48,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 }
 
 /// Sums up the checks: one that fails decides, then one that cannot be seen.
-pub(crate) fn sum_up(checks: &[Check]) -> CheckVerdict {
+pub fn sum_up(checks: &[Check]) -> CheckVerdict {
     let any = |verdict| checks.iter().any(|c| c.verdict == verdict);
     match (any(CheckVerdict::Fail), any(CheckVerdict::Unknown)) {
         (true, _) => CheckVerdict::Fail,

@@ -90,7 +90,7 @@ impl ModuleOutcome {
 
 /// Runs `weir load`.
 pub fn load(args: &LoadArgs) -> Result<ExitCode> {
-    let system = System::here()?;
+    let system = System::this_machine()?;
     if system.path_exists("sys/module/weir") {
         let message = format!("weir is loaded already ({})", module_state(&system));
         return ModuleOutcome::already_done(message).print_outcome(args.json);
@@ -140,8 +140,8 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
 }
 
 /// Runs `weir unload`.
-pub fn unload(args: &UnloadArgs) -> Result<ExitCode> {
-    let system = System::here()?;
+pub fn unload_module(args: &UnloadArgs) -> Result<ExitCode> {
+    let system = System::this_machine()?;
     if !system.path_exists("sys/module/weir") {
         return ModuleOutcome::already_done("weir is not loaded".into()).print_outcome(args.json);
     }

@@ -7,7 +7,7 @@
 //! configuration and `System.map` beside it are asked, and what they leave open is said to be
 //! unknown.
 
-use super::requirements::{self, Check, REPORT, check_names, check_sites, fail, ok, unknown};
+use super::requirements::{self, Check, REPORT, check_names, check_sites, fail, not_known, ok};
 use anyhow::Result;
 use kernel_image::{Config, Image, KernelFile};
 use knobs::Knob;
@@ -80,7 +80,7 @@ impl Kernel<'_> {
 }
 
 /// Judges the kernel, requirement by requirement.
-pub(crate) fn judge_kernel(file: &KernelFile) -> Vec<Check> {
+pub fn judge_kernel(file: &KernelFile) -> Vec<Check> {
     let kernel = Kernel {
         image: file.image.as_ref(),
         config: file.config.as_ref(),
@@ -131,7 +131,7 @@ fn check_btf(file: &KernelFile, kernel: &Kernel) -> Check {
     match (&kernel.btf, &file.btf) {
         (Some(btf), _) => ok(NAME, format!("{} types", btf.type_count())),
         (None, Some(_)) => fail(NAME, "not BTF that the module can read", REPORT),
-        (None, None) if file.image.is_none() => unknown(
+        (None, None) if file.image.is_none() => not_known(
             NAME,
             "not in these files: the layouts that the module needs",
             "name the kernel's vmlinuz, its package, or its /sys/kernel/btf/vmlinux",
@@ -147,7 +147,7 @@ fn check_btf(file: &KernelFile, kernel: &Kernel) -> Check {
 fn check_functions(kernel: &Kernel) -> Check {
     match &kernel.symbols {
         Some(symbols) => check_names(symbols.iter().copied()),
-        None => unknown(
+        None => not_known(
             "functions",
             "not known from this file: whether symbols have these names, or the compiler changed them",
             NAME_IMAGE,
@@ -210,7 +210,7 @@ fn check_built_in(kernel: &Kernel, name: &'static str, function: &str, option: &
             format!("not in this kernel: built without {option}"),
             format!("take a kernel built with {option}"),
         ),
-        None => unknown(
+        None => not_known(
             name,
             format!("not known from this file: whether it was built with {option}"),
             NAME_IMAGE,
@@ -238,7 +238,7 @@ fn check_ftrace_arguments(kernel: &Kernel) -> Check {
     };
     match is_before {
         Some(is_before) => requirements::check_ftrace_arguments(is_before),
-        None => unknown(
+        None => not_known(
             NAME,
             "not known from this file: whether ftrace hands arguments over",
             NAME_IMAGE,
@@ -264,7 +264,7 @@ fn check_ftrace_sites(kernel: &Kernel) -> Check {
     if is_told && kernel.symbols.is_some() && is_traced == Some(true) {
         return check_sites(|function| kernel.has_function(function) == Some(true));
     }
-    unknown(
+    not_known(
         NAME,
         "not known from this file: whether ftrace can hook what the module replaces",
         match kernel.image {
@@ -288,7 +288,7 @@ fn check_file_names(kernel: &Kernel) -> Check {
         None => has_handlers(file),
     };
     if kernel.image.is_none() && kernel.symbols.is_none() {
-        return unknown(
+        return not_known(
             NAME,
             "not known from this file: whether the kernel has memory.dirty_* files of its own",
             NAME_IMAGE,
@@ -303,7 +303,7 @@ fn check_file_names(kernel: &Kernel) -> Check {
     if taken.is_empty() {
         return ok(NAME, "the kernel has no memory.dirty_* files of its own");
     }
-    unknown(
+    not_known(
         NAME,
         format!("this kernel may have {} of its own", taken.join(", ")),
         "boot it: weir leaves a kernel alone that can do it itself",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What weir needs of a kernel and its settings.
+//! Requirements of weir on a kernel and its settings.
 //!
 //! Each requirement is looked for, none is guessed from a version number. What cannot be seen is
 //! said to be unknown rather than taken for granted; the module proves the rest itself when it is
@@ -22,7 +22,7 @@ pub(super) const REPORT: &str = "boot another kernel, docs/support.md has tested
 /// Verdict on a requirement, or on all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum CheckVerdict {
+pub enum CheckVerdict {
     /// The kernel meets it.
     Ok,
     /// The kernel does not meet it.
@@ -33,7 +33,7 @@ pub(crate) enum CheckVerdict {
 
 /// A requirement, and the verdict on it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Check {
+pub struct Check {
     /// Name, in a word or two.
     pub name: &'static str,
     /// The verdict on it.
@@ -66,7 +66,7 @@ pub(super) fn fail(
     }
 }
 
-pub(super) fn unknown(
+pub(super) fn not_known(
     name: &'static str,
     seen: impl Into<String>,
     remedy: impl Into<String>,
@@ -121,7 +121,7 @@ fn check_root(system: &System) -> Check {
     if system.is_root {
         return ok(NAME, "running as root");
     }
-    unknown(
+    not_known(
         NAME,
         "not running as root: some of the rest cannot be seen",
         "sudo weir doctor",
@@ -155,16 +155,16 @@ fn has_word(text: &str, word: &str) -> bool {
 fn check_forbidden(name: &'static str, system: &System, file: &str, why: Errno) -> Check {
     let seen = format!("{file}: {why}");
     if !system.is_root {
-        return unknown(name, seen, "sudo weir doctor");
+        return not_known(name, seen, "sudo weir doctor");
     }
     if lockdown_mode(system) == "confidentiality" {
-        return unknown(
+        return not_known(
             name,
             format!("{seen}: the kernel is in lockdown (confidentiality)"),
             "boot with lockdown=integrity or none: confidentiality forbids tracing, which weir explain, top and record need as well",
         );
     }
-    unknown(
+    not_known(
         name,
         format!("{seen}, for root too: a rule of a container, of AppArmor or SELinux"),
         "run weir doctor on the host, outside of containers",

@@ -54,7 +54,7 @@ struct CgroupKnobs {
 
 /// Runs the subcommand.
 pub fn run(args: &StatusArgs) -> Result<ExitCode> {
-    let status = gather_status(&System::here()?)?;
+    let status = gather_status(&System::this_machine()?)?;
     if args.json {
         output::print_json(&status)?;
     } else {

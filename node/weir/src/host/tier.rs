@@ -53,7 +53,7 @@ const SILENT: u64 = 20;
 
 /// Runs the subcommand.
 pub fn run(args: &TierArgs) -> Result<ExitCode> {
-    let system = System::here()?;
+    let system = System::this_machine()?;
     if args.action != Action::On && (args.tiers.is_some() || args.ratio.is_some()) {
         bail!("--tiers and --ratio are for `weir tier on`");
     }

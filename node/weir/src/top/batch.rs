@@ -27,7 +27,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<()> {
     for _ in 0..number.unwrap_or(u64::MAX) {
-        let Some(interval) = looks.wait(view.every, stop)? else {
+        let Some(interval) = looks.wait_for_interval(view.every, stop)? else {
             break;
         };
         if json {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a row says, and how rows are ordered by it.
+//! Columns: the text of a row, and the order of rows by it.
 
 use super::table::{CellKind, Spec};
 use observe::diagnosis::Cause;
@@ -69,7 +69,7 @@ impl Column {
     };
 
     /// The column's title in the table.
-    pub fn title(self) -> &'static str {
+    pub fn column_title(self) -> &'static str {
         COLUMNS[self as usize].1
     }
 

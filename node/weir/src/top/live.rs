@@ -49,7 +49,7 @@ fn run_terminal(
             drawn.context("cannot draw on the terminal")?;
         }
         is_new = false;
-        if event::poll(looks.rest()).context("cannot read keys")? {
+        if event::poll(looks.time_left()).context("cannot read keys")? {
             match event::read().context("cannot read keys")? {
                 Event::Key(key) if key.kind == KeyEventKind::Press => {
                     if view.press_key(key, shown.as_ref(), page) == Action::Quit {

@@ -45,7 +45,7 @@ use view::View;
 #[derive(clap::Args, Debug)]
 pub struct TopArgs {
     /// Time between two looks; the kernel adds up cgroups' counters every 2 s by itself
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_interval)]
     every: Duration,
     /// Plain text, one table after the other, as `top -b`; also where there is no terminal
     #[arg(long, short)]
@@ -85,7 +85,7 @@ const PART_SPENT: u32 = 10;
 /// Between two times that events are taken and keys looked at.
 const ROUND: Duration = Duration::from_millis(100);
 
-fn interval(text: &str) -> Result<Duration, String> {
+fn parse_interval(text: &str) -> Result<Duration, String> {
     let ms = config::units::parse_milliseconds(text)?;
     if !(100..=3_600_000).contains(&ms) {
         return Err(format!("{text} is not in 100ms..1h"));
@@ -118,14 +118,14 @@ struct Looks {
 }
 
 impl Looks {
-    /// What was seen, if the time for that has come; to be called several times a second.
+    /// The next interval, once its time has come; to be called several times a second.
     fn next(&mut self, every: Duration) -> Result<Option<Interval>> {
         if Instant::now() < self.due {
             self.watch.take_events()?;
             return Ok(None);
         }
         let mut interval = Interval::from_observation(&self.watch.end_slice()?);
-        let distance = distance(every, self.watch.cost);
+        let distance = distance_between(every, self.watch.cost);
         if distance > every {
             let note = format!(
                 "a look every {:.1} s: {} cgroups take {:.2} s to read",
@@ -140,23 +140,27 @@ impl Looks {
     }
 
     /// For how long nothing has to be done.
-    fn rest(&self) -> Duration {
+    fn time_left(&self) -> Duration {
         ROUND.min(self.due.saturating_duration_since(Instant::now()))
     }
 
     /// Waits for the next one; nothing if weir is asked to end.
-    fn wait(&mut self, every: Duration, stop: &AtomicBool) -> Result<Option<Interval>> {
+    fn wait_for_interval(
+        &mut self,
+        every: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Option<Interval>> {
         while !stop.load(Ordering::Relaxed) {
             if let Some(interval) = self.next(every)? {
                 return Ok(Some(interval));
             }
-            std::thread::sleep(self.rest());
+            std::thread::sleep(self.time_left());
         }
         Ok(None)
     }
 }
 
 /// Until the next look, if the last one took so long.
-fn distance(every: Duration, cost: Duration) -> Duration {
+fn distance_between(every: Duration, cost: Duration) -> Duration {
     every.max(cost * PART_SPENT)
 }

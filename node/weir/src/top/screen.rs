@@ -110,7 +110,7 @@ fn head_lines(view: &View, interval: &Interval, width: Option<usize>) -> Vec<Lin
     let mut title = format!(
         "weir top: last {:.1} s, {module}, by {}{order}",
         interval.seconds,
-        view.sort.title()
+        view.sort.column_title()
     );
     if !view.filter.is_empty() {
         title += &format!(", only *{}*", printable_name(&view.filter));

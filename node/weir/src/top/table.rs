@@ -62,7 +62,7 @@ fn column_widths(specs: &[Spec], rows: &[Vec<String>], width: Option<usize>) -> 
         .map(|(at, spec)| match (spec.kind, width) {
             (CellKind::Number, _) => spec.width,
             (_, Some(_)) => {
-                // What cannot be shared evenly goes to the first.
+                // The first column gets the remainder.
                 let part = spare / names + if first { spare % names } else { 0 };
                 first = false;
                 spec.width + part

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is to be shown, as the keys say it. Nothing here draws.
+//! The view that the keys have chosen. Nothing here draws.
 
 use super::columns::{Column, is_idle};
 use observe::interval::{CgroupRow, Interval};

@@ -2,7 +2,7 @@
 //! cgroup v2 with the controllers that the module's files need.
 
 use super::super::system::System;
-use super::{Check, fail, has_symbol, has_word, ok, unknown};
+use super::{Check, fail, has_symbol, has_word, not_known, ok};
 use knobs::Knob;
 
 /// Remedy that brings all controllers to cgroup v2. To mount it over a hierarchy of v1 would hide
@@ -176,7 +176,7 @@ pub(super) fn check_own_files(system: &System) -> Check {
         .map(|entry| entry.path())
         .filter(|path| path.join("memory.stat").is_file());
     let Some(child) = children.next() else {
-        return unknown(
+        return not_known(
             NAME,
             "no cgroup with a memory controller to look into",
             "create one",

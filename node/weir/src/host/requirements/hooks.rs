@@ -2,7 +2,7 @@
 //! Functions of the kernel that the module calls and replaces, and the tracing it does that with.
 
 use super::super::system::{Content, System};
-use super::{Check, REPORT, check_forbidden, fail, has_symbol, has_word, ok, unknown};
+use super::{Check, REPORT, check_forbidden, fail, has_symbol, has_word, not_known, ok};
 use policy::needs;
 use std::collections::BTreeSet;
 
@@ -135,7 +135,7 @@ pub(super) fn check_ftrace_site(system: &System) -> Check {
             "run a kernel built with CONFIG_FTRACE and CONFIG_FUNCTION_TRACER",
         );
     }
-    unknown(
+    not_known(
         NAME,
         "tracefs is not mounted at /sys/kernel/tracing (ENOENT)",
         "as root: mount -t tracefs none /sys/kernel/tracing",
