@@ -192,6 +192,18 @@ deb: ## build Debian packages: weir, weir-bench, and weir-dkms with the module's
 	lintian --quiet --allow-root --fail-on error,warning --suppress-tags $(UNANSWERED) $(DEB_DIR)/*.deb
 	@ls $(DEB_DIR)/*.deb
 
+rpm: ## build RPM packages, weir and weir-dkms, install them into an empty root and check it (COMMAND=FILE: that binary)
+	@tools/setup.sh rpm
+	$(if $(COMMAND),,$(MAKE) static)
+	packaging/rpm/build.sh $(abspath $(TARGET)/rpm) $(VERSION) $(abspath $(or $(COMMAND),$(STATIC_DIR)/weir))
+	packaging/rpm/check.sh $(abspath $(TARGET)/rpm) $(VERSION)
+
+sysext: ## build a system extension for hosts whose /usr is read-only, and merge it into an empty root (PREBUILT=DIRECTORY of RELEASE/weir.ko)
+	@tools/setup.sh sysext
+	$(if $(COMMAND),,$(MAKE) static)
+	packaging/sysext/build.sh $(abspath $(TARGET)/sysext) $(abspath $(or $(COMMAND),$(STATIC_DIR)/weir)) $(PREBUILT)
+	packaging/sysext/check.sh $(abspath $(TARGET)/sysext)/weir.raw
+
 test-dkms: ## have DKMS build the module in Debian 12 and 13 for each kernel (PLACES=bookworm:arm64 emulated)
 	@tools/setup.sh deb
 	@tools/setup.sh dkms
@@ -247,9 +259,9 @@ test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a De
 	cluster/charts/render.sh --guest $(KUBE_DIR)/payload
 	WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-7200} packaging/run.sh $(KUBE_DIR)/payload $${WEIR_SUITE:-trixie} packaging/kubernetes
 
-# The command of a node and its manual alone, as in the package weir.
-install-command: static
-	install -D -m 755 $(STATIC_DIR)/weir $(BIN_DIR)/weir
+# The command of a node and its manual alone, as in the package weir. COMMAND=FILE: this binary, built before.
+install-command: $(if $(COMMAND),,static)
+	install -D -m 755 $(or $(COMMAND),$(STATIC_DIR)/weir) $(BIN_DIR)/weir
 	tools/man.sh $(MAN_DIR) node
 	install -D -m 644 packaging/completions/weir.bash $(SHARE_DIR)/bash-completion/completions/weir
 	install -D -m 644 packaging/completions/_weir $(SHARE_DIR)/zsh/vendor-completions/_weir
@@ -278,4 +290,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf node/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: rpm sysext static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

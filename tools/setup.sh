@@ -6,6 +6,8 @@
 #   tools/setup.sh kmod     also to build the module for the running kernel
 #   tools/setup.sh fuzz     also to fuzz
 #   tools/setup.sh deb      also to build Debian packages
+#   tools/setup.sh rpm      also to build RPM packages
+#   tools/setup.sh sysext   also to build a system extension
 #   tools/setup.sh pages    also to look at report pages in a browser
 #   tools/setup.sh system   also to make a Debian system for guests
 #   tools/setup.sh dkms     also to run dkms in Debian systems
@@ -67,6 +69,11 @@ deb)
 	need_program dh debhelper
 	need_program dh_dkms dh-dkms
 	need_program lintian lintian
+	;;
+rpm) need_program rpmbuild rpm ;;
+sysext)
+	need_program mke2fs e2fsprogs
+	need_program systemd-sysext systemd
 	;;
 pages)
 	command -v chromium >/dev/null || need_program chromium-headless-shell chromium-headless-shell

@@ -45,6 +45,13 @@ fn the_agent_keeps_knobs() {
 
 #[test]
 #[ignore = "minutes: make proof"]
+fn the_agent_follows_the_module() {
+    let options = "--kernel debian:6.12 --cpus 1 --memory 1G --disk d=1G,ext4,64M/s";
+    passes("modes.sh", options, &[]);
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
 fn the_agent_limits_who_allocates_most() {
     let options = "--memory 640M --disk swap=768M,swap,64M/s --timeout 60m";
     passes("reclaim.sh", options, &[]);

@@ -48,7 +48,7 @@ fn parse_rate(text: &str) -> Result<String, String> {
 
 /// Runs the subcommand.
 pub fn run(args: &BandwidthArgs) -> Result<ExitCode> {
-    let system = System::here()?;
+    let system = System::this_machine()?;
     if args.rate.is_some() && !system.is_root {
         bail!("setting a unit's bandwidth takes root: sudo weir bandwidth");
     }
