@@ -22,9 +22,9 @@ const KEY: &str = "X-Weir-DirtyBandwidth";
 /// Name of the drop-in, which no other program writes.
 const FILE: &str = "50-weir-bandwidth.conf";
 
-/// Bound how fast a systemd unit writes through the page cache, on any device; or show the bound
+/// Bound how fast a systemd unit writes, on any device, or show the bound
 ///
-/// Takes effect at once, and lasts: a drop-in has it, which `weir agent` keeps. Reads and direct I/O
+/// Counts what it writes through the page cache. Takes effect at once, and lasts: a drop-in has it, which `weir agent` keeps. Reads and direct I/O
 /// are not bounded. Exit status: 0 done, 1 refused (there is no such unit, or no module), 2 it could
 /// not be tried.
 #[derive(clap::Args, Debug)]
@@ -54,7 +54,7 @@ pub fn run(args: &BandwidthArgs) -> Result<ExitCode> {
     }
     let tree = Hierarchy::open(&cgroup::mounted_directory(&system.full_path(""))?)?;
     let root = system.full_path("");
-    let outcome = BoundUnit::find(&root, &tree, &args.unit).and_then(|unit| match &args.rate {
+    let outcome = BoundUnit::find_unit(&root, &tree, &args.unit).and_then(|unit| match &args.rate {
         None => Ok(unit.describe_bound()),
         Some(rate) => {
             let mut message = unit.set_bound(rate)?;
@@ -107,7 +107,7 @@ struct BoundUnit<'a> {
 }
 
 impl<'a> BoundUnit<'a> {
-    fn find(root: &'a Path, tree: &Hierarchy, named: &str) -> Result<BoundUnit<'a>> {
+    fn find_unit(root: &'a Path, tree: &Hierarchy, named: &str) -> Result<BoundUnit<'a>> {
         let full_name = match named.contains('.') {
             true => named.to_owned(),
             false => format!("{named}.service"),
@@ -167,7 +167,7 @@ impl<'a> BoundUnit<'a> {
                     removed.with_context(|| format!("cannot remove {}", drop_in.display()))?
                 }
             }
-            return Ok(match self.requested() {
+            return Ok(match self.requested_rate() {
                 Some((rate, file)) => format!("{} still asks for {rate}", file.display()),
                 None => format!("{name}: no bound"),
             });
@@ -185,7 +185,7 @@ impl<'a> BoundUnit<'a> {
     }
 
     /// The rate that the unit's files ask for, and the file that counts.
-    fn requested(&self) -> Option<(String, PathBuf)> {
+    fn requested_rate(&self) -> Option<(String, PathBuf)> {
         units::read(self.root, &self.name).remove(KEY)
     }
 
@@ -196,7 +196,7 @@ impl<'a> BoundUnit<'a> {
             .map(|cgroup| cgroup.join(KNOB.file_name()));
         let now = file.and_then(|file| fs::read_to_string(file).ok());
         let now = now.map_or("not in effect".into(), |text| text.trim().to_owned());
-        match self.requested() {
+        match self.requested_rate() {
             Some((rate, file)) => {
                 format!("{}: {now}; {} asks for {rate}", self.name, file.display())
             }
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     /// A host with one service that is active and one that is not.
-    fn host() -> tempfile::TempDir {
+    fn example_host() -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("made");
         for directory in [
             "sys/module/weir",
@@ -253,9 +253,9 @@ mod tests {
         dir
     }
 
-    fn set(root: &Path, unit: &str, rate: &str) -> Result<String> {
+    fn set_rate(root: &Path, unit: &str, rate: &str) -> Result<String> {
         let tree = Hierarchy::open(&root.join("sys/fs/cgroup")).expect("a hierarchy");
-        BoundUnit::find(root, &tree, unit)?.set_bound(rate)
+        BoundUnit::find_unit(root, &tree, unit)?.set_bound(rate)
     }
 
     fn text_of(root: &Path, file: &str) -> String {
@@ -267,9 +267,9 @@ mod tests {
 
     #[test]
     fn it_is_set_now_and_kept_and_taken_away() {
-        let dir = host();
+        let dir = example_host();
         let root = dir.path();
-        let said = set(root, "backup", "8M").expect("set");
+        let said = set_rate(root, "backup", "8M").expect("set");
         assert!(
             said.contains("backup.service: 8M a second from now on"),
             "{said}"
@@ -279,7 +279,7 @@ mod tests {
         let asked = units::read(root, "backup.service");
         assert_eq!(asked[KEY].0, "8M", "the agent reads it");
 
-        let said = set(root, "backup.service", "max").expect("cleared");
+        let said = set_rate(root, "backup.service", "max").expect("cleared");
         assert_eq!(said, "backup.service: no bound");
         assert_eq!(text_of(root, CGROUP), "max\n");
         assert!(!root.join(DROP_IN).exists());
@@ -287,8 +287,8 @@ mod tests {
 
     #[test]
     fn a_unit_that_does_not_run_gets_it_when_it_does() {
-        let dir = host();
-        let said = set(dir.path(), "idle", "1M").expect("set");
+        let dir = example_host();
+        let said = set_rate(dir.path(), "idle", "1M").expect("set");
         assert!(said.contains("once it runs"), "{said}");
         assert!(
             dir.path()
@@ -299,19 +299,19 @@ mod tests {
 
     #[test]
     fn another_file_that_asks_is_named() {
-        let dir = host();
+        let dir = example_host();
         let other = "etc/systemd/system/backup.service.d/10-own.conf";
-        set(dir.path(), "backup", "8M").expect("set");
+        set_rate(dir.path(), "backup", "8M").expect("set");
         fs::write(dir.path().join(other), format!("[Service]\n{KEY}=4M\n")).expect("written");
-        let said = set(dir.path(), "backup", "max").expect("cleared");
+        let said = set_rate(dir.path(), "backup", "max").expect("cleared");
         assert!(said.ends_with("10-own.conf still asks for 4M"), "{said}");
     }
 
     #[test]
     fn mistakes_change_nothing_and_say_what_helps() {
-        let dir = host();
+        let dir = example_host();
         let root = dir.path();
-        let why = |unit: &str| format!("{:#}", set(root, unit, "8M").expect_err(unit));
+        let why = |unit: &str| format!("{:#}", set_rate(root, unit, "8M").expect_err(unit));
         assert!(why("bakcup").contains("there is no unit bakcup.service"));
         assert!(why("../x.service").contains("is no unit that has a cgroup"));
         assert!(why("a.timer").contains("expected a service, slice"));

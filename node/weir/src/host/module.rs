@@ -74,7 +74,7 @@ impl ModuleOutcome {
     fn print_outcome(self, json: bool) -> Result<ExitCode> {
         if json {
             let object = serde_json::json!({"done": self.done, "message": self.message,
-                "reason": self.cause.map(Refusal::word), "log": self.log});
+                "reason": self.cause.map(Refusal::cause_word), "log": self.log});
             output::print_json(&object)?;
         } else if self.done {
             output::print_line(&self.message)?;
@@ -203,7 +203,7 @@ fn explain_refusal(path: &Path, errno: Errno, cause: Refusal) -> String {
         "the kernel refused {}: {}; {}",
         path.display(),
         errno.desc(),
-        cause.sentence()
+        cause.cause_sentence()
     )
 }
 

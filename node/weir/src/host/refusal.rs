@@ -68,7 +68,7 @@ impl Refusal {
     }
 
     /// The cause in one word, for programs.
-    pub fn word(self) -> &'static str {
+    pub fn cause_word(self) -> &'static str {
         match self {
             Refusal::ModulesDisabled => "modules-disabled",
             Refusal::SecureBoot => "secure-boot",
@@ -83,7 +83,7 @@ impl Refusal {
     }
 
     /// The cause and what to do, for people.
-    pub fn sentence(self) -> String {
+    pub fn cause_sentence(self) -> String {
         let untrusted = |why: &str| format!("{UNTRUSTED}, {why}");
         match self {
             Refusal::ModulesDisabled => {
@@ -138,21 +138,26 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    fn put(root: &Path, file: &str, text: &str) {
+    fn put_file(root: &Path, file: &str, text: &str) {
         let file = root.join(file);
         fs::create_dir_all(file.parent().expect("a directory")).expect("made");
         fs::write(file, text).expect("written");
     }
 
-    fn cause(files: &[(&str, &str)], errno: Errno, log: &[&str], boot_log: &str) -> &'static str {
+    fn cause_of(
+        files: &[(&str, &str)],
+        errno: Errno,
+        log: &[&str],
+        boot_log: &str,
+    ) -> &'static str {
         let root = tempfile::tempdir().expect("made");
-        put(root.path(), "proc/sys/kernel/modules_disabled", "0\n");
+        put_file(root.path(), "proc/sys/kernel/modules_disabled", "0\n");
         for (file, text) in files {
-            put(root.path(), file, text);
+            put_file(root.path(), file, text);
         }
         let log: Vec<String> = log.iter().map(|line| line.to_string()).collect();
         let system = System::at_root(root.path(), "6.12.1");
-        Refusal::find_cause(&system, errno, &log, boot_log).word()
+        Refusal::find_cause(&system, errno, &log, boot_log).cause_word()
     }
 
     #[test]
@@ -218,7 +223,7 @@ mod tests {
             (none, Errno::ENOMEM, &[], "", "other"),
         ] {
             assert_eq!(
-                cause(files, errno, log, boot_log),
+                cause_of(files, errno, log, boot_log),
                 expected,
                 "{files:?} {errno}"
             );
