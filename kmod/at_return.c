@@ -20,6 +20,7 @@
  * are handled when it is over, as those that come in a long write() are.  (If they ended it,
  * a timer would do away with every bound.)  What has not been waited for remains owed by the
  * cgroup: a tenant that stops its tasks all the time gets a call past its bound each time.
+ * What tasks owe that die is waited for by those that are made after them (bandwidth.c).
  *
  * Works run newest first, and what lies behind one that waits can be neither woken nor
  * taken back: files to close, completions of a ring, a poisoned page.  So a work goes
@@ -153,6 +154,12 @@ static bool is_dying(void)
 	       READ_ONCE(current->signal->flags) & SIGNAL_GROUP_EXIT;
 }
 
+/* Will the current task not wait, as it ends? */
+bool weir_call_dies(void)
+{
+	return is_dying() || fatal_signal_pending(current);
+}
+
 /* Is the current task one that waits at its return? */
 bool weir_call_returns(void)
 {
@@ -165,6 +172,23 @@ bool weir_call_returns(void)
 	return !(current->flags & WEIR_PF_USER_WORKER);
 }
 
+/* Add a call to @task; NULL if it exits, or memory is short. */
+static struct weir_call *add_call(struct task_struct *task)
+{
+	struct weir_call *call;
+
+	call = kzalloc(sizeof(*call), GFP_NOWAIT | __GFP_NOWARN);
+	if (!call)
+		return NULL;
+	atomic_long_inc(&works);
+	init_task_work(&call->work, work_runs);
+	if (static_call(weir_work_add)(task, &call->work, TWA_RESUME)) {
+		free_call(call);
+		return NULL;
+	}
+	return call;
+}
+
 /* The same, made if need be; NULL if its return is not seen, or memory is short. */
 struct weir_call *weir_call_get(void)
 {
@@ -172,16 +196,16 @@ struct weir_call *weir_call_get(void)
 
 	if (call || !weir_call_returns())
 		return call;
-	call = kzalloc(sizeof(*call), GFP_NOWAIT | __GFP_NOWARN);
-	if (!call)
+	return add_call(current);
+}
+
+/* Of a task that is being made: it waits before it is in user mode for the first time. */
+struct weir_call *weir_call_give(struct task_struct *child)
+{
+	if (!weir_layout.has_task_work ||
+	    child->flags & (PF_KTHREAD | PF_IO_WORKER | WEIR_PF_USER_WORKER))
 		return NULL;
-	atomic_long_inc(&works);
-	init_task_work(&call->work, work_runs);
-	if (static_call(weir_work_add)(current, &call->work, TWA_RESUME)) {
-		free_call(call);
-		return NULL;
-	}
-	return call;
+	return add_call(child);
 }
 
 /* Is the current task about to be stopped, by a signal, a debugger or cgroup.freeze? */
@@ -288,6 +312,8 @@ static void work_runs(struct callback_head *work)
 				return;
 		}
 	}
+	if (weir_call_dies())
+		weir_bandwidth_leave_call(call);
 	free_call(call);
 }
 

@@ -28,6 +28,11 @@
  * A line's parts (policy/bandwidth.c) are counted by a list in the level's record of the
  * children that dirtied something lately: until what they owed then is paid, and a second.
  *
+ * What a task owes that dies, or had not reported when it exits, is left to its part of each
+ * line, and a task that is made in that part waits for it before it is in user mode for
+ * the first time.  Without that, writers that are killed before they pay are held by
+ * nothing: 32 of them wrote 57 MiB/s below a bound of 2.
+ *
  * A cgroup that is held here holds no other: neither the device nor the wb are told,
  * unlike by the kernel's pause and the weight's wait, as others may share them.
  */
@@ -191,7 +196,7 @@ static u64 still_due_ms(struct weir_record *record, struct weir_bandwidth_hold *
 	struct weir_record *level = record, *below = NULL;
 	struct weir_part *part;
 	bool is_bound = false;
-	u64 due_ms = 0;
+	u64 due_ms = 0, pages;
 
 	for (; level && level->css->serial_nr != hold->number; level = level->parent)
 		below = level;
@@ -210,8 +215,10 @@ static u64 still_due_ms(struct weir_record *record, struct weir_bandwidth_hold *
 	if (is_bound)
 		return due_ms;
 	/* that line is gone: to the end of the longest */
+	pages = hold->pages;
 	*hold = (struct weir_bandwidth_hold) {};
 	charge_path(record, hold);
+	hold->pages = pages;
 	return hold->due_ms;
 }
 
@@ -223,8 +230,10 @@ static void charge_rest(struct weir_record *record, struct weir_bandwidth_hold *
 	if (!IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) || current->nr_dirtied <= 0)
 		return;
 	report_pages(record, current->nr_dirtied, &rest);
-	if (rest.number)
-		*hold = rest;
+	if (!rest.number)
+		return;
+	rest.pages += hold->pages;
+	*hold = rest;
 }
 
 /* A step of a wait has taken @slept_ns, none if it begins; for how long is the next, in ms? */
@@ -267,15 +276,40 @@ static const struct weir_debt bandwidth_debt = {
 static bool owe_bandwidth(const struct weir_bandwidth_hold *hold)
 {
 	struct weir_call *call;
+	u64 pages;
 
 	if (weir_task_urgent() || current->flags & PF_LOCAL_THROTTLE)
 		return false;
 	call = weir_call_get();
 	if (!call)
 		return false;
+	/* of all passes of the call */
+	pages = call->debts[WEIR_DEBT_BANDWIDTH] ? call->owed[WEIR_DEBT_BANDWIDTH].hold.pages : 0;
 	call->debts[WEIR_DEBT_BANDWIDTH] = &bandwidth_debt;
 	call->owed[WEIR_DEBT_BANDWIDTH].hold = *hold;
+	call->owed[WEIR_DEBT_BANDWIDTH].hold.pages += pages;
 	return true;
+}
+
+/*
+ * The current task ends and has not waited for @pages: at each bound of its path, tasks that are
+ * made in the same part wait for them.  Under RCU.
+ */
+static void leave_pages(struct weir_record *record, u64 pages)
+{
+	struct weir_record *below = NULL;
+
+	if (!pages || READ_ONCE(weir_observe))
+		return;
+	for (; record; below = record, record = record->parent) {
+		if (READ_ONCE(record->bandwidth_bytes) == WEIR_UNLIMITED)
+			continue;
+		raw_spin_lock(&record->lock);
+		if (record->bandwidth_bytes != WEIR_UNLIMITED)
+			weir_bandwidth_leave(&part_of(record, below)->left, record->parts,
+					     record->bandwidth_bytes, ktime_get_ns(), pages);
+		raw_spin_unlock(&record->lock);
+	}
 }
 
 /*
@@ -301,10 +335,106 @@ void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_ho
 		} else if (owe_bandwidth(hold)) {
 			weir_count(record, bandwidth_held);
 			hold->least = 0;
+		} else if (weir_call_dies()) {
+			/* it dumps its core */
+			leave_pages(record, hold->pages);
 		}
 	}
 	if (observe)
 		hold->least = 0;
+	rcu_read_unlock();
+}
+
+/* The current task dies with what @call owes. */
+void weir_bandwidth_leave_call(const struct weir_call *call)
+{
+	struct weir_record *record;
+
+	if (!call->debts[WEIR_DEBT_BANDWIDTH])
+		return;
+	rcu_read_lock();
+	record = weir_record_nearest(css_of_current());
+	if (record)
+		leave_pages(record, call->owed[WEIR_DEBT_BANDWIDTH].hold.pages);
+	rcu_read_unlock();
+}
+
+/* For how long is what was left up to @ticket to be waited for at @level, in ms? */
+static u64 left_at_ms(struct weir_record *level, struct weir_part *part, u64 ticket)
+{
+	u64 due_ms = 0;
+
+	raw_spin_lock(&level->lock);
+	if (level->bandwidth_bytes != WEIR_UNLIMITED)
+		due_ms = weir_bandwidth_left_ms(&part->left, level->parts,
+						level->bandwidth_bytes, ktime_get_ns(), ticket);
+	raw_spin_unlock(&level->lock);
+	return due_ms;
+}
+
+/* A step of a new task's wait has taken @slept_ns; for how long is the next, in ms? */
+static u64 left_due_ms(struct weir_call *call, u64 slept_ns)
+{
+	struct weir_record *level, *below = NULL;
+	u64 due_ms = 0;
+
+	rcu_read_lock();
+	level = weir_record_nearest(css_of_current());
+	if (level)
+		this_cpu_add(level->stats->bandwidth_held_ns, slept_ns);
+	while (level && level->css->serial_nr != call->owed[WEIR_DEBT_LEFT].left.number) {
+		below = level;
+		level = level->parent;
+	}
+	/* moved to another child, it waits for nothing there */
+	if (level && part_number(below) == call->owed[WEIR_DEBT_LEFT].left.part_number)
+		due_ms = left_at_ms(level, part_of(level, below),
+				    call->owed[WEIR_DEBT_LEFT].left.ticket);
+	rcu_read_unlock();
+	return due_ms;
+}
+
+static const struct weir_debt left_debt = {
+	.due_ms = left_due_ms,
+	.sleep = weir_bandwidth_sleep,
+};
+
+/*
+ * The current task has made @child, which waits for what tasks have left that ended.  Not if
+ * it was made for another cgroup: a service manager may wait until it has begun.
+ */
+void weir_bandwidth_fork(struct task_struct *child)
+{
+	struct weir_record *record, *level, *below = NULL, *longest = NULL, *longest_below = NULL;
+	struct weir_call *call;
+	u64 due_ms, longest_ms = 0;
+
+	if (!weir_bandwidth_any() || !weir_acting() || READ_ONCE(weir_observe))
+		return;
+	rcu_read_lock();
+	record = task_css(child, memory_cgrp_id) == css_of_current() ?
+			 weir_record_nearest(css_of_current()) : NULL;
+	for (level = record; level; below = level, level = level->parent) {
+		if (READ_ONCE(level->bandwidth_bytes) == WEIR_UNLIMITED)
+			continue;
+		due_ms = left_at_ms(level, part_of(level, below),
+				    READ_ONCE(part_of(level, below)->left.charged));
+		if (due_ms <= longest_ms)
+			continue;
+		longest_ms = due_ms;
+		longest = level;
+		longest_below = below;
+	}
+	call = weir_bandwidth_waits(longest_ms) ? weir_call_give(child) : NULL;
+	if (call) {
+		call->owed[WEIR_DEBT_LEFT].left.number = longest->css->serial_nr;
+		call->owed[WEIR_DEBT_LEFT].left.part_number = part_number(longest_below);
+		call->owed[WEIR_DEBT_LEFT].left.ticket =
+			READ_ONCE(part_of(longest, longest_below)->left.charged);
+		/* it does not run yet */
+		call->debts[WEIR_DEBT_LEFT] = &left_debt;
+		weir_count(record, bandwidth_held);
+	}
 	rcu_read_unlock();
 }
 
@@ -319,7 +449,9 @@ void weir_bandwidth_exit(void)
 		return;
 	rcu_read_lock();
 	record = weir_record_nearest(css_of_current());
-	if (record)
+	if (record) {
 		report_pages(record, current->nr_dirtied, &hold);
+		leave_pages(record, hold.pages);
+	}
 	rcu_read_unlock();
 }

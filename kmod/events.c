@@ -31,8 +31,8 @@ static struct bucket {
 	struct hlist_head tasks;
 } buckets[1 << BUCKET_BITS];
 
-static struct tracepoint *pauses, *exits;
-static bool listening, listening_to_exits;
+static struct tracepoint *pauses, *exits, *forks;
+static bool listening, listening_to_exits, listening_to_forks;
 
 static struct bucket *bucket_of(struct task_struct *task)
 {
@@ -206,6 +206,12 @@ static void on_exit_with_record(void *unused, struct task_struct *task,
 	weir_bandwidth_exit();
 }
 
+/* sched:sched_process_fork, called by the task that forks; the child does not run yet. */
+static void on_fork(void *unused, struct task_struct *parent, struct task_struct *child)
+{
+	weir_bandwidth_fork(child);
+}
+
 static void *exit_probe(void)
 {
 	return weir_layout.exit_with_record ? (void *)on_exit_with_record :
@@ -265,6 +271,8 @@ static void look_for(struct tracepoint *tracepoint, void *unused)
 		pauses = tracepoint;
 	if (!strcmp(tracepoint->name, "sched_process_exit"))
 		exits = tracepoint;
+	if (!strcmp(tracepoint->name, "sched_process_fork"))
+		forks = tracepoint;
 }
 
 /* Find the kernel's tracepoint; -ENOENT, with a message, if there is none. */
@@ -294,6 +302,9 @@ int weir_events_arm(void)
 	if (!err && exits && weir_layout.exit_known)
 		listening_to_exits =
 			!tracepoint_probe_register(exits, exit_probe(), NULL);
+	if (!err && forks && weir_layout.fork_known)
+		listening_to_forks =
+			!tracepoint_probe_register(forks, (void *)on_fork, NULL);
 	return err;
 }
 
@@ -305,7 +316,10 @@ void weir_events_disarm(void)
 	tracepoint_probe_unregister(pauses, pause_probe(), NULL);
 	if (listening_to_exits)
 		tracepoint_probe_unregister(exits, exit_probe(), NULL);
+	if (listening_to_forks)
+		tracepoint_probe_unregister(forks, (void *)on_fork, NULL);
 	listening_to_exits = false;
+	listening_to_forks = false;
 	tracepoint_synchronize_unregister();
 	listening = false;
 }

@@ -69,6 +69,7 @@ static void read_tracepoints(const struct weir_btf *btf)
 	weir_layout.pause_with_dtc = with_dtc;
 	weir_layout.exit_known = weir_exit_form(btf, &with_record) == WEIR_FITS;
 	weir_layout.exit_with_record = with_record;
+	weir_layout.fork_known = weir_fork_form(btf) == WEIR_FITS;
 }
 
 static u32 offset_of(const struct weir_btf *btf, const char *type,

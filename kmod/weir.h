@@ -133,6 +133,7 @@ struct weir_layout {
 	u32 wb_last_sleep;		/* in bdi_writeback, before */
 	bool pause_with_dtc;		/* what its tracepoint passes */
 	bool exit_known, exit_with_record;	/* the same of sched_process_exit */
+	bool fork_known;		/* that of sched:sched_process_fork */
 	bool has_task_work;		/* functions that at_return.c calls */
 };
 
@@ -208,6 +209,7 @@ enum weir_pages_are {
 /* A child's part of a line that a bandwidth makes (bandwidth.c). */
 struct weir_part {
 	struct weir_bandwidth line;
+	struct weir_bandwidth left;	/* by tasks that ended, to those that follow */
 	struct list_head node;	/* among the line's parts that count */
 	u64 until_ms;		/* it counts */
 	bool gone;		/* with its cgroup: not to be listed any more */
@@ -587,7 +589,7 @@ struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,
 					   struct weir_pass_state *state);
 
 /* at_return.c: waits of tasks that hold nothing, at their return to user mode */
-enum { WEIR_DEBT_BANDWIDTH, WEIR_DEBT_CEILING, WEIR_DEBTS };
+enum { WEIR_DEBT_BANDWIDTH, WEIR_DEBT_LEFT, WEIR_DEBT_CEILING, WEIR_DEBTS };
 
 struct weir_call;
 
@@ -607,6 +609,9 @@ struct weir_call {
 	union {
 		struct weir_bandwidth_hold hold;
 		struct {
+			u64 number, part_number, ticket;
+		} left;
+		struct {
 			u64 bdi_id;
 			u64 pages;	/* past a ceiling */
 		};
@@ -615,8 +620,10 @@ struct weir_call {
 
 void weir_at_return_find(void);
 bool weir_call_returns(void);
+bool weir_call_dies(void);
 struct weir_call *weir_call_current(void);
 struct weir_call *weir_call_get(void);
+struct weir_call *weir_call_give(struct task_struct *child);
 void weir_at_return_end(void);
 
 /* bandwidth.c: writers wait for what their cgroups may dirty in a second */
@@ -633,6 +640,8 @@ void weir_bandwidth_made(struct weir_record *record);
 void weir_bandwidth_drop(struct weir_record *record);
 void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_hold *hold);
 void weir_bandwidth_exit(void);
+void weir_bandwidth_fork(struct task_struct *child);
+void weir_bandwidth_leave_call(const struct weir_call *call);
 #else
 static inline bool weir_bandwidth_any(void) { return false; }
 static inline void weir_bandwidth_change(struct weir_record *record, u64 bytes) { }
@@ -641,6 +650,8 @@ static inline void weir_bandwidth_drop(struct weir_record *record) { }
 static inline void weir_bandwidth_pass(u64 pages, unsigned int flags,
 				       struct weir_bandwidth_hold *hold) { }
 static inline void weir_bandwidth_exit(void) { }
+static inline void weir_bandwidth_fork(struct task_struct *child) { }
+static inline void weir_bandwidth_leave_call(const struct weir_call *call) { }
 #endif
 
 /* ceiling.c: writers that are let past a full ceiling */

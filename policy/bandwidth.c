@@ -37,6 +37,12 @@
  * one call, leave the line as long as can be; a sibling that dirties less than its
  * part does not notice.
  *
+ * Tasks that end before they have waited leave what they dirtied to those that follow: a task
+ * that is made below a bound waits first, until that is paid at the part's rate.  Else a
+ * cgroup whose tasks are killed, or write a few pages and exit, is held by no bound.  What
+ * the living owe, who wait themselves, is not waited for.  Those that wait so are let go
+ * together; what they dirty in their first calls is to be paid before the next.
+ *
  * What was not used for longer than BURST_MS is lost.  A level owes no more than
  * WEIR_BANDWIDTH_OWED_MOST_MS take, two minutes: what 300 tasks owe that write 2 MiB in each
  * call, below a bound of 8 MiB a second, and a tenth more.  What brings a level there is a call
@@ -226,10 +232,33 @@ void weir_bandwidth_charge(struct weir_bandwidth *level, struct weir_bandwidth *
 	hold->number = number;
 }
 
+/*
+ * Tasks of a part, one of @parts, have ended that dirtied @pages and did not wait for them:
+ * @left is a line for the tasks that follow them.
+ */
+void weir_bandwidth_leave(struct weir_bandwidth *left, weir_u64 parts, weir_u64 bound,
+			  weir_u64 now_ns, weir_u64 pages)
+{
+	charge_line(left, part_bound(bound, parts), now_ns, weir_saturate(pages));
+}
+
+/* Milliseconds until what was left up to @ticket is paid. */
+weir_u64 weir_bandwidth_left_ms(struct weir_bandwidth *left, weir_u64 parts, weir_u64 bound,
+				weir_u64 now_ns, weir_u64 ticket)
+{
+	return line_due_ms(left, part_bound(bound, parts), now_ns, ticket);
+}
+
+/* Are @due_ms a wait? */
+int weir_bandwidth_waits(weir_u64 due_ms)
+{
+	return due_ms >= WAIT_MIN_MS;
+}
+
 /* Is that to be waited for, or left to add up? */
 int weir_bandwidth_holds(const struct weir_bandwidth_hold *hold)
 {
-	return hold->due_ms >= WAIT_MIN_MS;
+	return weir_bandwidth_waits(hold->due_ms);
 }
 
 /*

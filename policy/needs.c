@@ -109,6 +109,14 @@ enum weir_fit weir_exit_form(const struct weir_btf *btf, int *with_group)
 			     weir_btf_tracepoint(btf, callback, alone);
 }
 
+/* Without it, tasks that are made wait for nothing (kmod/bandwidth.c). */
+enum weir_fit weir_fork_form(const struct weir_btf *btf)
+{
+	static const char *const params[] = { "*", "task_struct", "task_struct", (void *)0 };
+
+	return weir_btf_tracepoint(btf, "btf_trace_sched_process_fork", params);
+}
+
 static struct weir_need need_function(const struct weir_btf *btf,
 				      const struct weir_function *wanted)
 {

@@ -102,5 +102,6 @@ int weir_need_at(const struct weir_btf *btf, int reparents, weir_u32 index,
 		 struct weir_need *need);
 enum weir_fit weir_pause_form(const struct weir_btf *btf, int *with_dtc);
 enum weir_fit weir_exit_form(const struct weir_btf *btf, int *with_group);
+enum weir_fit weir_fork_form(const struct weir_btf *btf);
 
 #endif

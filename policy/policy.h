@@ -436,6 +436,11 @@ weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, struct weir_bandwid
 void weir_bandwidth_charge(struct weir_bandwidth *level, struct weir_bandwidth *part,
 			   weir_u64 parts, weir_u64 bound, weir_u64 now_ns,
 			   weir_u64 number, struct weir_bandwidth_hold *hold);
+void weir_bandwidth_leave(struct weir_bandwidth *left, weir_u64 parts, weir_u64 bound,
+			  weir_u64 now_ns, weir_u64 pages);
+weir_u64 weir_bandwidth_left_ms(struct weir_bandwidth *left, weir_u64 parts, weir_u64 bound,
+				weir_u64 now_ns, weir_u64 ticket);
+int weir_bandwidth_waits(weir_u64 due_ms);
 int weir_bandwidth_holds(const struct weir_bandwidth_hold *hold);
 weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
 			     weir_u64 stock_poll);

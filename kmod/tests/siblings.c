@@ -8,6 +8,8 @@
  * siblings honest FILE SECONDS TASKS: each writes blocks of 64 KiB.
  * siblings killed FILE SECONDS TASKS BYTES MS: each writes BYTES twice, and is killed after MS;
  *	others follow.
+ * siblings short FILE SECONDS TASKS BYTES: each makes processes, one after the other, that write
+ *	BYTES and exit.
  * siblings timed FILE SECONDS TASKS: as honest, with a timer signal every ms.
  */
 #include <fcntl.h>
@@ -127,6 +129,22 @@ static void replace_for_ever(int tasks, size_t size, int ms)
 	}
 }
 
+static void end_for_ever(int id, size_t size)
+{
+	for (;;) {
+		if (!split()) {
+			int fd = open_file(id);
+
+			/* the last one's pages are dirty still */
+			if (ftruncate(fd, 0))
+				exit(1);
+			write_block(fd, size);
+			exit(0);
+		}
+		wait(NULL);
+	}
+}
+
 /* The longest gap goes to @longest_ms. */
 static void write_steadily(double *longest_ms)
 {
@@ -160,6 +178,11 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "killed") && argc == 7) {
 		if (!split())
 			replace_for_ever(tasks, atol(argv[5]), atoi(argv[6]));
+	} else if (!strcmp(argv[1], "short") && argc == 6) {
+		for (int i = 0; i < tasks; i++) {
+			if (!split())
+				end_for_ever(i, atol(argv[5]));
+		}
 	} else if (!strcmp(argv[1], "steady")) {
 		if (!split())
 			write_steadily(longest_ms);

@@ -3,7 +3,9 @@
 #
 # Below a bound of 2M on p, b writes 4 KiB every 4 ms, which is half of it.  Beside it, in a, are
 #   honest   eight writers: the parent's bound is kept within 3 %
-#   killed   writers that are killed before they pay, over and over: b keeps 9/10 of its rate alone
+#   killed   writers that are killed before they pay, over and over: b keeps 9/10 of its rate
+#            alone, and the host dirties no more than the parent's bound and a tenth
+#   short    processes that write 20 KiB each and exit: the same
 # On disk "x", sixteen writers whose waits a timer signal interrupts keep the least bound within
 # 10 %.
 #
@@ -19,6 +21,22 @@ below() {
 }
 rate() {
 	cut -d ' ' -f 1 "/tmp/$1"
+}
+# dirtied SECONDS: KiB/s of the whole host, in so long
+dirtied() {
+	before=$(dirtied_pages)
+	sleep "$1"
+	echo $((($(dirtied_pages) - before) * 4 / $1))
+}
+dirtied_pages() {
+	awk '$1 == "nr_dirtied" { print $2 }' /proc/vmstat
+}
+# keeps_bound NAME: a parent's bound of 2M, by what the host dirties in 20 s, once the first calls of its tasks are over
+keeps_bound() {
+	sleep 12
+	got=$(dirtied 20)
+	echo "# $1: the host dirties $got KiB/s below a bound of 2048"
+	ok "$1: the parent's bound is kept" between 512 "$got" 2253
 }
 clear_files() {
 	rm -f /mnt/d/*.[0-9]* /mnt/x/*.[0-9]*
@@ -55,6 +73,11 @@ for bytes in 16384 131072; do
 			"longest gap $(cut -d ' ' -f 2 /tmp/b.$bound) ms; a $(rate a) KiB/s"
 		clear_files
 	done
+	below p/a /mnt/d/a 34 killed 32 $bytes 100 >/tmp/a &
+	below p/b /mnt/d/b 34 steady >/tmp/b &
+	keeps_bound "killed writers of $bytes bytes"
+	wait
+	clear_files
 	ok "killed writers of $bytes bytes: b keeps 9/10" \
 		between $(($(rate b.max) * 9 / 10)) "$(rate b.2M)" 1000000
 	# what they owe, two minutes at most, is a's
@@ -63,6 +86,14 @@ for bytes in 16384 131072; do
 	ok "and does not pay for them afterwards" between $(($(rate alone) * 8 / 10)) "$(rate b)" 1000
 	clear_files
 done
+
+below p/a /mnt/d/a 34 short 8 20480 >/tmp/a &
+below p/b /mnt/d/b 34 steady >/tmp/b &
+keeps_bound "short processes"
+wait
+echo "# beside short processes: b $(rate b) KiB/s"
+ok "short processes: b keeps 9/10" between $(($(rate alone) * 9 / 10)) "$(rate b)" 1000
+clear_files
 
 # with no debts from before
 mkdir $root/q

@@ -24,6 +24,20 @@ mod c {
             number: u64,
             hold: *mut Hold,
         );
+        pub fn weir_bandwidth_leave(
+            left: *mut Level,
+            parts: u64,
+            bound: u64,
+            now_ns: u64,
+            pages: u64,
+        );
+        pub fn weir_bandwidth_left_ms(
+            left: *mut Level,
+            parts: u64,
+            bound: u64,
+            now_ns: u64,
+            ticket: u64,
+        ) -> u64;
         pub fn weir_bandwidth_holds(hold: *const Hold) -> i32;
         pub fn weir_bandwidth_poll(hold: *const Hold, stock_poll: u64) -> u64;
     }
@@ -89,6 +103,21 @@ impl Level {
     pub fn advance_to(&mut self, bound: u64, now_ns: u64) {
         // SAFETY: the pointer is valid for the call, exclusively.
         unsafe { c::weir_bandwidth_advance(self, bound, now_ns) }
+    }
+}
+
+impl Level {
+    /// Tasks of one of `parts` of a line with `bound` ended, and did not wait for `pages`.
+    pub fn leave(&mut self, parts: u64, bound: u64, now_ns: u64, pages: u64) {
+        // SAFETY: the pointer is valid for the call, exclusively.
+        unsafe { c::weir_bandwidth_leave(self, parts, bound, now_ns, pages) }
+    }
+
+    /// Milliseconds until what was left up to now is paid.
+    pub fn left_ms(&mut self, parts: u64, bound: u64, now_ns: u64) -> u64 {
+        let ticket = self.charged;
+        // SAFETY: the pointer is valid for the call, exclusively.
+        unsafe { c::weir_bandwidth_left_ms(self, parts, bound, now_ns, ticket) }
     }
 }
 
@@ -207,6 +236,18 @@ mod tests {
         let later = woken + 48 * MS;
         level.advance_to(MIB, later);
         assert_eq!(due_ms(&mut level, 10 * MIB, later, &second), 5);
+    }
+
+    #[test]
+    fn what_ended_tasks_left_is_paid_at_the_rate_of_their_part() {
+        let mut left = started();
+        left.leave(2, 2 * MIB, START, 1_024);
+        assert_eq!(left.left_ms(2, 2 * MIB, START), 4_000);
+        assert_eq!(left.left_ms(2, 2 * MIB, START + 3_000 * MS), 1_000);
+        assert_eq!(left.left_ms(1, 2 * MIB, START + 3_000 * MS), 500);
+        assert_eq!(left.left_ms(2, 2 * MIB, START + 5_000 * MS), 0);
+        left.leave(2, 2 * MIB, START + 5_000 * MS, 1 << 30);
+        assert_eq!(left.left_ms(2, 2 * MIB, START + 5_000 * MS), OWED_MOST_MS);
     }
 
     #[test]

@@ -289,11 +289,11 @@ fn a_neighbour_does_not_wait_for_servers() {
 
 /// Below one bound, children that do not pay.
 #[test]
-#[ignore = "three minutes: make proof"]
+#[ignore = "five minutes: make proof"]
 fn siblings_keep_their_part_of_a_bound() {
     let siblings = program("siblings");
     let options = format!(
-        "--count-instructions --cpus 1 --memory 1G --timeout 15m --disk d=1G,ext4 --disk x=1G,xfs \
+        "--count-instructions --cpus 1 --memory 1G --timeout 30m --disk d=1G,ext4 --disk x=1G,xfs \
          --file {}:/siblings",
         siblings.display()
     );
