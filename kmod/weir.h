@@ -580,8 +580,12 @@ static inline void weir_weight_change(struct weir_record *record, u32 weight) { 
 static inline u32 weir_weight_portion(const struct weir_record *record) { return 0; }
 #endif
 
-/* sync.c: what sync waits for */
+/* sync.c: what sync waits for; hooked for drain_tighten alone */
+#ifdef WEIR_DRAIN
 int weir_sync_wait(struct address_space *mapping);
+#else
+static inline int weir_sync_wait(struct address_space *mapping) { return 0; }
+#endif
 
 /* floor.c: what a writer's pass finds under the floors of its path */
 struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,

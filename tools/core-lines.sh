@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Lines of code of the module with a floor and a ceiling set and nothing else: all of the core
 # build, and of it what is on the path of a pass, a beat or a write.  Blank lines and comments
-# do not count; what only runs at load (main, symbols, btf, layout, needs) is not on the path.
+# do not count; what only runs at load (main, symbols, btf, layout, needs), and what hooks and
+# unhooks the kernel's functions (hook), is not on the path.
 set -eu
 cd "$(dirname "$0")/../kmod"
 code() { # FILE...
@@ -12,18 +13,18 @@ core=$(sed -n 's/^weir-y :\{0,1\}+\{0,1\}= *//p' Kbuild | tr ' ' '\n' | sed 's/\
 path=
 for file in $core; do
 	case $file in
-	main.c | symbols.c | btf.c | layout.c | status.c | policy/btf.c | policy/needs.c) ;;
+	main.c | hook.c | symbols.c | btf.c | layout.c | status.c | policy/btf.c | policy/needs.c) ;;
 	*) path="$path $file" ;;
 	esac
 done
 options=
-for file in $(sed -n 's/^weir-\$(WEIR_[BWDT][A-Z]*) += *//p' Kbuild); do
+for file in $(sed -n 's/^weir-\$(WEIR_[BFDT][A-Z]*) += *//p' Kbuild); do
 	options="$options ${file%.o}.c"
 done
 # shellcheck disable=SC2086 # lists of files
 {
 	echo "on the path: $(code $path) lines in $(echo $path | wc -w) files"
-	echo "the core, with what runs at load and status: $(code $core) lines"
+	echo "the core, with what runs at load, hooks and status: $(code $core) lines"
 	echo "all headers: $(code ./*.h policy/*.h) lines"
-	echo "options (bandwidth, weight, drain, tiers): $(code $options) lines"
+	echo "options (bandwidth, flusher, drain, tiers): $(code $options) lines"
 }
