@@ -203,11 +203,13 @@ void weir_division_leave(struct weir_flusher *flusher)
 	stop_counting(flusher);
 	flusher->contender = NULL;
 	flusher->vtime = 0;
+	flusher->held = 0;
 	if (--contender->members)
 		return;
 	contender->vtime = 0;
 	contender->hweight = 0;
 	contender->reached = 0;
+	contender->held = 0;
 	contender->room_due = 0;
 	contender->slow = 0;
 }
@@ -425,6 +427,12 @@ bool weir_division_needs(const struct weir_flusher *flusher)
 	       (beside && beside->vtime < contender->vtime);
 }
 
+/* Has it waited for its turn, since @held jiffies, for so long that no sync's pages count? */
+static bool is_owed_turn(unsigned long held)
+{
+	return held && time_after(jiffies, held + msecs_to_jiffies(WEIR_DIVISION_TURN_MS));
+}
+
 /* Charge what was submitted for the wb since, by its flusher or by an fsync. */
 void weir_division_count(struct weir_flusher *flusher)
 {
@@ -436,9 +444,11 @@ void weir_division_count(struct weir_flusher *flusher)
 	if (!contender || (s64)pages <= 0)
 		return;
 	flusher->charged = submitted;
-	set_vtime(flusher, weir_division_charge(flusher->vtime, pages, flusher->hweight));
-	set_contender_vtime(contender, weir_division_charge(contender->vtime, pages,
-							    contender->hweight));
+	if (!is_owed_turn(flusher->held))
+		set_vtime(flusher, weir_division_charge(flusher->vtime, pages, flusher->hweight));
+	if (!is_owed_turn(contender->held))
+		set_contender_vtime(contender, weir_division_charge(contender->vtime, pages,
+								    contender->hweight));
 	if (contender->parent->competing)
 		return;
 	/* by a sync, with no competitor: the next to compete is not owed that */
@@ -466,6 +476,38 @@ static void note_budget(struct weir_disk *disk, struct weir_branch *scope,
 	scope->noted = jiffies;
 }
 
+/* Pages that others below the same contender are to submit before. */
+static u64 lead_of(struct weir_flusher *flusher, u64 ahead, u64 part)
+{
+	u64 least = least_vtime(flusher), lead;
+
+	if (is_owed_turn(flusher->held))
+		set_vtime(flusher, weir_division_cap(flusher->vtime, least, ahead, part,
+						     flusher->hweight));
+	lead = weir_division_lead(flusher->vtime, least, ahead);
+	if (!lead)
+		flusher->held = 0;
+	else if (!flusher->held)
+		flusher->held = jiffies ?: 1;
+	return lead;
+}
+
+/* The same, of the division's children. */
+static u64 lead_beside(struct weir_branch *contender, u64 ahead, u64 part)
+{
+	u64 least = least_beside(contender), lead;
+
+	if (is_owed_turn(contender->held))
+		set_contender_vtime(contender, weir_division_cap(contender->vtime, least, ahead,
+								 part, contender->hweight));
+	lead = weir_division_lead(contender->vtime, least, ahead);
+	if (!lead)
+		contender->held = 0;
+	else if (!contender->held)
+		contender->held = jiffies ?: 1;
+	return lead;
+}
+
 /* The wait until @flusher, which has just looked, may submit.  False if it is in no division. */
 bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 			struct weir_turn_wait *turn)
@@ -490,6 +532,8 @@ bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 	if (scope->competing < 2) {
 		/* not held, but it looks again soon whether another has come */
 		turn->excess = 0;
+		flusher->held = 0;
+		contender->held = 0;
 		turn->part = ALONE_PART;
 		return true;
 	}
@@ -497,10 +541,8 @@ bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 	turn->part = weir_budget_part(&scope->budget, contender->hweight);
 	turn->excess = excess_of(contender);
 	queue_contender(contender, 2 * ahead);
-	turn->excess = max3(turn->excess,
-			    weir_division_lead(flusher->vtime, least_vtime(flusher), ahead),
-			    weir_division_lead(contender->vtime, least_beside(contender),
-					       ahead));
+	turn->excess = max3(turn->excess, lead_of(flusher, ahead, turn->part),
+			    lead_beside(contender, ahead, turn->part));
 	return true;
 }
 

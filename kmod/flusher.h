@@ -48,6 +48,7 @@ struct weir_branch {
 	struct rb_node node;		/* in contenders of the parent, while it competes */
 	u64 vtime;
 	u32 hweight;
+	unsigned long held;		/* jiffies: it waits for its turn since then; 0: it does not */
 	unsigned long room_due;		/* jiffies: slow if it has none by then; 0: it has room */
 	unsigned long slow;		/* jiffies: when it last had none for long; 0: never */
 	/* as a division */
@@ -89,6 +90,7 @@ struct weir_flusher {
 	unsigned long used_since;	/* jiffies; 0: nothing is known yet */
 	bool uses_little;		/* since then, and was not held */
 	u32 hweight;
+	unsigned long held;		/* as the contender's, among the flushers below it */
 	unsigned long asked;		/* jiffies: when it last wanted to submit */
 };
 

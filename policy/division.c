@@ -104,6 +104,20 @@ weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead)
 }
 
 /*
+ * Virtual time of one that has waited for its turn for WEIR_DIVISION_TURN_MS, with @vtime, where the
+ * others' least is @least: no further ahead than by two parts more than it may be.  What sync and
+ * fsync submit is charged and held by nothing.  Where that is more than what is due, pages
+ * that no sync is about would never be written.
+ */
+weir_u64 weir_division_cap(weir_u64 vtime, weir_u64 least, weir_u64 ahead, weir_u64 part,
+			   weir_u32 hweight)
+{
+	weir_u64 most = weir_division_charge(least + VTIME_PAGE * ahead, 2 * part, hweight);
+
+	return vtime < most ? vtime : most;
+}
+
+/*
  * Does a flusher with @hweight that submitted @pages in @ms, and was held by nothing, use little?
  * Less than half of its part of what the division has of the device.  Its writers are throttled,
  * as at the host's limit, and have dirtied no more.

@@ -371,6 +371,8 @@ weir_u32 weir_weight_shown(weir_u32 hweight);
 weir_u64 weir_division_charge(weir_u64 vtime, weir_u64 pages, weir_u32 hweight);
 weir_u64 weir_division_join(weir_u64 vtime, weir_u64 least, weir_u64 budget);
 weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead);
+weir_u64 weir_division_cap(weir_u64 vtime, weir_u64 least, weir_u64 ahead, weir_u64 part,
+			   weir_u32 hweight);
 
 /* The pages that a division's flushers may have in flight; all 0 at first. */
 struct weir_budget {
@@ -390,6 +392,8 @@ weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u32 hweight,
 			    weir_u64 in_flight);
 /* A flusher competes for so long after it submitted something. */
 #define WEIR_COMPETES_MS	20ULL
+/* One that has waited for so long is held by nothing that sync submits meanwhile. */
+#define WEIR_DIVISION_TURN_MS		1000ULL
 int weir_division_uses_little(const struct weir_budget *budget, weir_u32 hweight, weir_u64 pages,
 			      weir_u64 ms);
 weir_u64 weir_budget_patience_ms(const struct weir_budget *budget, weir_u64 in_flight);

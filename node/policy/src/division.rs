@@ -10,6 +10,13 @@ mod c {
         pub safe fn weir_division_charge(vtime: u64, pages: u64, hweight: u32) -> u64;
         pub safe fn weir_division_join(vtime: u64, least: u64, budget: u64) -> u64;
         pub safe fn weir_division_lead(vtime: u64, least: u64, ahead: u64) -> u64;
+        pub safe fn weir_division_cap(
+            vtime: u64,
+            least: u64,
+            ahead: u64,
+            part: u64,
+            hweight: u32,
+        ) -> u64;
         pub fn weir_budget_note(budget: *mut Budget, written: u64, of_device: u64, now_ns: u64);
         pub fn weir_budget_ahead(budget: *const Budget) -> u64;
         pub fn weir_budget_part(budget: *const Budget, hweight: u32) -> u64;
@@ -61,6 +68,11 @@ pub fn join(vtime: u64, least: u64, budget: u64) -> u64 {
 /// is `least` and it may be `ahead` of that; 0 if it may.
 pub fn lead(vtime: u64, least: u64, ahead: u64) -> u64 {
     c::weir_division_lead(vtime, least, ahead)
+}
+
+/// Virtual time of a flusher that has waited for its turn for a second, with `vtime`.
+pub fn cap(vtime: u64, least: u64, ahead: u64, part: u64, hweight: u32) -> u64 {
+    c::weir_division_cap(vtime, least, ahead, part, hweight)
 }
 
 /// The pages that a division's flushers may have in flight.
@@ -183,6 +195,19 @@ mod tests {
             (shared.excess(HWEIGHT_ONE, 1 << 20), shared.ahead()),
             (0, 256)
         );
+    }
+
+    /// 1 MiB that was synced with a hundredth of the disk is 25,600 pages of others.
+    #[test]
+    fn what_was_synced_delays_no_turn_for_ever() {
+        let light = HWEIGHT_ONE / 100;
+        let synced = charge(7 * UNIT, 256, light);
+        let capped = cap(synced, 7 * UNIT, 50, 16, light);
+        assert!(lead(synced, 7 * UNIT, 50) > 25_000);
+        assert_eq!(lead(capped, 7 * UNIT, 50), 3_201);
+        // what a flusher submits itself is never as far ahead
+        let own = charge(57 * UNIT, 16, light);
+        assert_eq!(cap(own, 7 * UNIT, 50, 16, light), own);
     }
 
     #[test]

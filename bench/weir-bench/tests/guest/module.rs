@@ -93,6 +93,7 @@ on_each_kernel! {
         "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
     shares_follow_weights: "weight.sh", &["--cpus", "1", "--disk", "d=1G,ext4,6M/s"], &[];
     what_was_synced_alone_is_not_owed: "alone.sh", &["--cpus", "1", "--disk", "d=1G,ext4,16M/s"], &[];
+    what_no_sync_is_about_is_written: "synced.sh", &["--cpus", "1", "--disk", "d=1G,ext4,16M/s"], &[];
     flushers_keep_to_windows: "window.sh", &["--cpus", "1", "--disk", "d=2G,ext4,16M/s"], &[];
     a_full_window_has_turns_for_all: "turns.sh", &["--cpus", "1", "--append", "slub_debug=FZPU",
         "--disk", "d=2G,ext4,16M/s"], &[];
