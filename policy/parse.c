@@ -80,6 +80,27 @@ enum weir_parsed weir_parse_bytes(const char *text, weir_u64 len,
 	return WEIR_PARSED;
 }
 
+/*
+ * memory.dirty_min: bytes, or "auto", its default, 0.  With what the file says after that, so
+ * that what was read can be written back.
+ */
+static enum weir_parsed parse_floor(const char *text, weir_u64 len, weir_u64 *bytes)
+{
+	static const char word[] = "auto";
+	enum weir_parsed result = WEIR_PARSED;
+	weir_u64 i = 0;
+
+	trim_space(&text, &len);
+	while (i < len && i < sizeof(word) - 1 && text[i] == word[i])
+		i++;
+	if (i < sizeof(word) - 1 || (i < len && !is_space(text[i])))
+		return weir_parse_bytes(text, len, bytes);
+	if (i < len)
+		result = weir_parse_bytes(text + i, len - i, bytes);
+	*bytes = 0;
+	return result;
+}
+
 /* memory.dirty_ratio: above 100 is as invalid as no number at all. */
 enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
 				    weir_u32 *percent)
@@ -164,6 +185,8 @@ enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
 
 	switch (knob) {
 	case WEIR_KNOB_DIRTY_MIN:
+		result = parse_floor(text, len, &bytes);
+		break;
 	case WEIR_KNOB_DIRTY_BYTES:
 	case WEIR_KNOB_DIRTY_BANDWIDTH:
 	case WEIR_KNOB_WRITEBACK_BYTES:

@@ -119,6 +119,19 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass);
 weir_u64 weir_floor_poll(const struct weir_floor_pass *pass);
 weir_u64 weir_floor_unused(const struct weir_floor_pass *pass);
 
+/* fair.c: a floor for each cgroup that dirties pages, without a knob. */
+
+/* A cgroup counts as one that writes for so long after its last pass. */
+#define WEIR_FAIR_LINGERS_MS		2000ULL
+/* Of the limit; less is a filesystem's own. */
+#define WEIR_FAIR_OTHERS_PERCENT	4
+
+weir_u64 weir_fair_pool(const struct weir_floor_pool *set);
+weir_u64 weir_fair_part(weir_u64 part, weir_u32 weight, weir_u64 siblings);
+weir_u64 weir_fair_floor(weir_u64 part, weir_u64 pool);
+weir_u64 weir_fair_kept(weir_u64 floor, weir_u64 unused);
+int weir_fair_others(weir_u64 host_dirty, weir_u64 counted, weir_u64 host_thresh);
+
 /* recorded.c: what a wb has newly recorded as dirtied. */
 
 /* The counts of a wb, as one pass reads them. */

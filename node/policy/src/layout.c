@@ -69,6 +69,8 @@ const weir_u64 weir_layout_bandwidth_constants[] = {
 	WEIR_BANDWIDTH_PART_LINGERS_MS,
 };
 
+const weir_u64 weir_layout_fair_constants[] = { WEIR_FAIR_LINGERS_MS };
+
 const weir_u64 weir_layout_budget[] = {
 	sizeof(struct weir_budget),
 	AT(weir_budget, pages), AT(weir_budget, written),

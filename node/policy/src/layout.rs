@@ -3,7 +3,7 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    assist, bandwidth, btf, ceiling, division, drain, floor, headroom, names, narrow, needs,
+    assist, bandwidth, btf, ceiling, division, drain, fair, floor, headroom, names, narrow, needs,
     objective, parse, pass, pause, reclaim, recorded, reserve, subtree, tier, window,
 };
 use std::mem::{offset_of, size_of};
@@ -23,6 +23,7 @@ mod c {
         pub static weir_layout_bandwidth: [u64; 6];
         pub static weir_layout_bandwidth_hold: [u64; 10];
         pub static weir_layout_bandwidth_constants: [u64; 3];
+        pub static weir_layout_fair_constants: [u64; 1];
         pub static weir_layout_budget: [u64; 6];
         pub static weir_layout_window_rate: [u64; 3];
         pub static weir_layout_window_constants: [u64; 2];
@@ -338,6 +339,12 @@ fn the_bandwidths_constants_agree_with_the_header() {
         bandwidth::PART_LINGERS_MS,
     ];
     assert_eq!(from_c, from_rust);
+}
+
+#[test]
+fn the_fair_parts_constants_agree_with_the_header() {
+    // SAFETY: an immutable array of this length, defined in layout.c.
+    assert_eq!(unsafe { c::weir_layout_fair_constants }, [fair::LINGERS_MS]);
 }
 
 #[test]

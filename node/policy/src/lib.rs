@@ -20,6 +20,7 @@ pub mod check;
 pub mod credit;
 pub mod division;
 pub mod drain;
+pub mod fair;
 pub mod floor;
 pub mod headroom;
 #[cfg(test)]

@@ -148,6 +148,21 @@ mod tests {
         assert_eq!(ceiling_bytes(8_192, 4_096), Ok(8_192));
     }
 
+    /// What a floor's file says can be written back.
+    #[test]
+    fn a_floor_may_be_automatic() {
+        let floor = |text: &str| parse_knob(0, text.as_bytes(), 4_096);
+        assert_eq!(crate::names::knob_file(0), Some("dirty_min"));
+        for text in ["auto", " auto\n", "auto 5242880\n", "auto 5M"] {
+            assert_eq!(floor(text), Ok(0), "{text:?}");
+        }
+        for text in ["aut", "auto5M", "auto 5 M", "auto x", "automatic", "Auto"] {
+            assert_eq!(floor(text), Err(Error::Invalid), "{text:?}");
+        }
+        assert_eq!(floor("16M"), Ok(16 << 20));
+        assert_eq!(parse_knob(1, b"auto", 4_096), Err(Error::Invalid));
+    }
+
     #[test]
     fn what_is_refused() {
         for text in [

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The fair part: a floor for each cgroup that dirties pages, without a knob. See `policy/fair.c`.
+
+use crate::floor::Pool;
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_fair_pool(set: *const Pool) -> u64;
+        pub safe fn weir_fair_part(part: u64, weight: u32, siblings: u64) -> u64;
+        pub safe fn weir_fair_floor(part: u64, pool: u64) -> u64;
+        pub safe fn weir_fair_kept(floor: u64, unused: u64) -> u64;
+        pub safe fn weir_fair_others(host_dirty: u64, counted: u64, host_thresh: u64) -> i32;
+    }
+}
+
+/// A cgroup counts as one that writes for so long after its last pass.
+pub const LINGERS_MS: u64 = 2_000;
+
+/// The pages that fair parts are of: what the floors that are `set` leave of the pool.
+pub fn pool_pages(set: &Pool) -> u64 {
+    // SAFETY: the pointer is valid for the call.
+    unsafe { c::weir_fair_pool(set) }
+}
+
+/// Of `part`, what a child with `weight` has, where those that write add up to `siblings`.
+pub fn child_part(part: u64, weight: u32, siblings: u64) -> u64 {
+    c::weir_fair_part(part, weight, siblings)
+}
+
+/// The floor of a cgroup that has `part` of `pool`; 0 if it writes alone.
+pub fn part_floor(part: u64, pool: u64) -> u64 {
+    c::weir_fair_floor(part, pool)
+}
+
+/// Of `unused` pages of a fair `floor`, those that are kept from others.
+pub fn kept_pages(floor: u64, unused: u64) -> u64 {
+    c::weir_fair_kept(floor, unused)
+}
+
+/// `true` if the host holds pages enough, besides the `counted` ones of those who write, to count
+/// as one of them.
+pub fn counts_others(host_dirty: u64, counted: u64, host_thresh: u64) -> bool {
+    c::weir_fair_others(host_dirty, counted, host_thresh) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reserve;
+
+    const SET: Pool = Pool {
+        wanted_total: 0,
+        host_thresh: 8_192,
+    };
+
+    /// Of children of one parent, each with its weight, what each has.
+    fn parts(part: u64, weights: &[u32]) -> Vec<u64> {
+        let all = weights.iter().map(|weight| u64::from(*weight)).sum();
+        let of = |weight: &u32| child_part(part, *weight, all);
+        weights.iter().map(of).collect()
+    }
+
+    /// The example at the top of `policy/fair.c`.
+    #[test]
+    fn worked_example() {
+        let pool = pool_pages(&SET);
+        assert_eq!(pool, 6_553);
+        assert_eq!(part_floor(parts(pool, &[100])[0], pool), 0);
+        assert_eq!(parts(pool, &[100, 100]), [3_276, 3_276]);
+        let kept = kept_pages(3_276, reserve::unused_pages(3_276, 1_000));
+        assert_eq!(SET.host_thresh - kept, 7_192);
+        let three = parts(pool, &[100; 3]);
+        assert_eq!(three, [2_184; 3]);
+        assert_eq!(parts(three[2], &[100; 10]), [218; 10]);
+    }
+
+    #[test]
+    fn a_hundred_children_have_one_part() {
+        let pool = pool_pages(&SET);
+        let tenant = parts(pool, &[100, 100])[0];
+        let children = parts(tenant, &[100; 100]);
+        assert!(children.iter().sum::<u64>() <= tenant);
+        assert_eq!(children[0], 32);
+    }
+
+    #[test]
+    fn weights_divide_and_floors_that_are_set_come_first() {
+        let set = |wanted_total| Pool {
+            wanted_total,
+            ..SET
+        };
+        assert_eq!(parts(6_400, &[300, 100]), [4_800, 1_600]);
+        assert_eq!(pool_pages(&set(2_553)), 4_000);
+        assert_eq!(pool_pages(&set(u64::MAX)), 0);
+        assert_eq!(part_floor(0, 0), 0, "nothing is left");
+    }
+
+    /// As much again as is held, and never more than is unused.
+    #[test]
+    fn what_is_not_used_is_lent() {
+        let kept = |held| kept_pages(3_276, reserve::unused_pages(3_276, held));
+        assert_eq!(
+            [0, 10, 1_638, 3_000, 3_276, 9_999].map(kept),
+            [0, 10, 1_638, 276, 0, 0]
+        );
+        assert_eq!(kept_pages(0, 0), 0);
+        assert_eq!(kept_pages(10, 11), 0, "a floor that has just shrunk");
+    }
+
+    #[test]
+    fn what_a_filesystem_holds_is_no_cgroup() {
+        let others = |host, counted| counts_others(host, counted, 8_192);
+        assert_eq!(
+            [
+                others(8_192, 8_000),
+                others(8_192, 7_864),
+                others(100, 8_000)
+            ],
+            [false, true, false]
+        );
+    }
+
+    /// Whatever writes, all parts together are no more than the pool.
+    #[test]
+    fn parts_never_add_up_to_more_than_the_pool() {
+        let weights: Vec<u32> = (1..=97).map(|n| n * n).collect();
+        for pool in [1, 96, 6_553, crate::PAGES_MAX] {
+            assert!(parts(pool, &weights).iter().sum::<u64>() <= pool, "{pool}");
+        }
+    }
+}
