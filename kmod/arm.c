@@ -4,10 +4,13 @@
  * record that was made.  Below all that asks.
  */
 #include "weir.h"
+#include <linux/module.h>
 #include <linux/sched/signal.h>
 #include <linux/workqueue.h>
 
 struct weir_beat weir_beat;
+static bool params_open;	/* a parameter may hook */
+static bool params_closed;	/* nothing can be switched on any more */
 
 /* There is a record, so there is one to be dropped some day. */
 void weir_beat_start(void)
@@ -71,4 +74,44 @@ int weir_arm(void)
 	/* nothing will be set, so nothing is to be hooked for it later */
 	WRITE_ONCE(weir_beat.asked, false);
 	return READ_ONCE(weir_beat.failure) ?: -EAGAIN;
+}
+
+/*
+ * A parameter that hooks is being set, to something else than off if it is @wanted.
+ * Switching off never fails.  The kernel lets in one writer at a time.
+ */
+int weir_param_arm(bool wanted)
+{
+	if (!wanted)
+		return 0;
+	if (params_closed)
+		return -ENODEV;
+	return params_open ? weir_arm() : 0;
+}
+
+/* From here on writes to parameters take effect; what was given at load does now. */
+int weir_params_open(bool wanted)
+{
+	int err;
+
+	kernel_param_lock(THIS_MODULE);
+	params_open = true;
+	err = wanted ? weir_arm() : 0;
+	kernel_param_unlock(THIS_MODULE);
+	if (err)
+		pr_err("refusing to load: drain_seconds or fair is given, but hooks do not work (error %d)\n",
+		       err);
+	return err;
+}
+
+/*
+ * The beat is about to end.  A parameter's file is there until the module's
+ * memory is freed, and a write to it holds no reference: wait for the one under
+ * way, which may be about to queue a beat, and let none do so any more.
+ */
+void weir_params_close(void)
+{
+	kernel_param_lock(THIS_MODULE);
+	params_closed = true;
+	kernel_param_unlock(THIS_MODULE);
 }

@@ -45,7 +45,8 @@ static unsigned long ran_last;		/* jiffies */
 /* Is anything set that needs hooks?  Without a lock only an impression. */
 bool weir_hooks_needed(void)
 {
-	return READ_ONCE(weir_knob_count) || weir_drain_wanted();
+	return READ_ONCE(weir_knob_count) || weir_drain_wanted() || READ_ONCE(weir_fair) ||
+	       READ_ONCE(weir_writer_count);
 }
 
 static const char *failure_reason(int err)
@@ -102,6 +103,7 @@ static void beat_evaluate(void)
 	if (!weir_beat.failure)
 		weir_drain_beat(weir_pool.host_thresh, weir_pool.host_bg_thresh);
 	weir_floors_evaluate();
+	weir_fair_beat();
 	weir_records_walk(BEAT_READS);
 }
 

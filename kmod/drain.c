@@ -23,8 +23,6 @@ module_param_named(drain_tighten, tighten, bool, 0644);
 MODULE_PARM_DESC(drain_tighten, "drain_seconds bounds what is dirty, and what sync waits for");
 
 static struct weir_drain drain;		/* the beat's */
-static bool ready;			/* set_seconds() may hook */
-static bool closed;			/* nothing can be switched on any more */
 static u64 stock;			/* what drain.limit is instead of */
 
 /* The counts at the last beat, from which flows are counted. */
@@ -201,10 +199,7 @@ static int set_seconds(const char *text, const struct kernel_param *param)
 		return err;
 	if (value > WEIR_DRAIN_SECONDS_MAX)
 		return -ERANGE;
-	if (value && closed)
-		return -ENODEV;
-	/* switching off never fails; the kernel lets in one writer at a time */
-	err = ready && value ? weir_arm() : 0;
+	err = weir_param_arm(value);
 	if (!err)
 		WRITE_ONCE(seconds, value);
 	return err;
@@ -217,30 +212,3 @@ static const struct kernel_param_ops seconds_ops = {
 
 module_param_cb(drain_seconds, &seconds_ops, &seconds, 0644);
 MODULE_PARM_DESC(drain_seconds, "writers run free up to what the disks write back in this many seconds, 0 = off");
-
-/* From here on writes take effect; what was given at load does now. */
-int weir_drain_create(void)
-{
-	int err;
-
-	kernel_param_lock(THIS_MODULE);
-	ready = true;
-	err = seconds ? weir_arm() : 0;
-	kernel_param_unlock(THIS_MODULE);
-	if (err)
-		pr_err("refusing to load: drain_seconds is given, but hooks do not work (error %d)\n",
-		       err);
-	return err;
-}
-
-/*
- * The beat is about to end.  The parameter's file is there until the module's
- * memory is freed, and a write to it holds no reference: wait for the one under
- * way, which may be about to queue a beat, and let none do so any more.
- */
-void weir_drain_close(void)
-{
-	kernel_param_lock(THIS_MODULE);
-	closed = true;
-	kernel_param_unlock(THIS_MODULE);
-}

@@ -24,7 +24,8 @@ static struct weir_floor_pool floor_pool(void)
  */
 static void evaluate_wanted(struct weir_record *record)
 {
-	u64 wanted = weir_memory_floor(record);
+	u64 wanted = weir_memory_floor(record,
+				       weir_bytes_to_pages(record->dirty_min_bytes));
 
 	WRITE_ONCE(weir_pool.floors_wanted,
 		   weir_pool.floors_wanted + wanted - record->floor_wanted);
@@ -37,15 +38,16 @@ static void evaluate_wanted(struct weir_record *record)
  */
 static void scale_floor(struct weir_record *record, const struct weir_floor_pool *pool)
 {
-	u64 others = weir_pool.floors_given - record->floor;
-	u64 floor = weir_floor_step(record->floor,
+	u64 others = weir_pool.floors_given - record->floor_given;
+	u64 floor = weir_floor_step(record->floor_given,
 				    weir_floor_effective(record->floor_wanted, pool),
 				    others, pool);
 
-	if (!floor != !record->floor)
+	if (!floor != !record->floor_given)
 		weir_floors_epoch++;
 	weir_pool.floors_given = others + floor;
 	WRITE_ONCE(record->floor, floor);
+	WRITE_ONCE(record->floor_given, floor);
 	weir_tree_review(record);
 }
 
@@ -59,6 +61,8 @@ void weir_floor_evaluate(struct weir_record *record)
 
 	if (!record->dirty_min_bytes && !record->floor_wanted)
 		return;
+	/* its own is set, or was until now */
+	weir_fair_leave(record, false);
 	evaluate_wanted(record);
 	all = floor_pool();
 	scale_floor(record, &all);

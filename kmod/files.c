@@ -224,14 +224,27 @@ static void print_value(struct seq_file *seq, u64 value)
 		seq_printf(seq, "%llu\n", value);
 }
 
+static u64 pages_to_bytes(u64 pages)
+{
+	return pages << PAGE_SHIFT;
+}
+
 static int show_knob(struct seq_file *seq, void *unused)
 {
-	u64 value;
+	enum weir_knob knob = seq_cft(seq)->private;
+	struct weir_record *record;
+	u64 value, floor = 0;
 
 	rcu_read_lock();
-	value = knob_value(weir_record_find(seq_css(seq)), seq_cft(seq)->private);
+	record = weir_record_find(seq_css(seq));
+	value = knob_value(record, knob);
+	if (record)
+		floor = READ_ONCE(record->floor);
 	rcu_read_unlock();
-	print_value(seq, value);
+	if (knob == WEIR_KNOB_DIRTY_MIN && !value && READ_ONCE(weir_fair))
+		seq_printf(seq, "auto %llu\n", pages_to_bytes(floor));
+	else
+		print_value(seq, value);
 	return 0;
 }
 
@@ -241,11 +254,6 @@ static u64 effective_ceiling(const struct weir_record *record)
 	u64 pages = weir_tree_ceiling(record);
 
 	return pages == WEIR_UNLIMITED ? pages : pages << PAGE_SHIFT;
-}
-
-static u64 pages_to_bytes(u64 pages)
-{
-	return pages << PAGE_SHIFT;
 }
 
 static struct weir_counts without_record(struct cgroup_subsys_state *css)

@@ -46,6 +46,18 @@ static u64 floor_room(struct weir_record *record)
 	return left;
 }
 
+/* The sum of all floors: fair parts fill what floors may take. */
+static u64 floors_total(u64 host_thresh)
+{
+	const struct weir_floor_pool filled = {
+		.wanted_total = WEIR_UNLIMITED,
+		.host_thresh = host_thresh,
+	};
+
+	return READ_ONCE(weir_fair) ? weir_floors_total(&filled) :
+				      READ_ONCE(weir_pool.floors_total);
+}
+
 /*
  * The floor that decides a pass on @wb of @record's cgroup.  Without a floor on
  * the path, or if the wb is of a cgroup that has no record, its floor is 0.
@@ -55,10 +67,11 @@ struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,
 					   struct bdi_writeback *wb,
 					   struct weir_pass_state *state)
 {
+	u64 host_thresh = weir_drain_thresh(READ_ONCE(weir_pool.host_thresh));
 	struct weir_floor_pass pass = {
 		.host_dirty = weir_count_host(),
-		.host_thresh = weir_drain_thresh(READ_ONCE(weir_pool.host_thresh)),
-		.floors_total = READ_ONCE(weir_pool.floors_total),
+		.host_thresh = host_thresh,
+		.floors_total = floors_total(host_thresh),
 		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
 		.cgroup_domain = wb->memcg_css->parent != NULL,
 	};

@@ -103,6 +103,9 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
 	const struct weir_limits was = limits_of(dtc);
 	struct weir_limits limits = was;
 
+	/* a pass may go on for minutes */
+	if (state && record && record->css == wb->memcg_css)
+		weir_fair_note(record);
 	if (weir_tree_floored(record)) {
 		amend_floored(&limits, wb, record, kind, state);
 	} else {

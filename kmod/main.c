@@ -99,13 +99,13 @@ static int start(void)
 	err = weir_tier_create();
 	if (err)
 		goto no_tiers;
-	err = weir_drain_create();
+	err = weir_params_open(weir_hooks_needed());
 	if (err)
-		goto no_drain;
+		goto no_params;
 	return 0;
 
-no_drain:
-	weir_drain_close();
+no_params:
+	weir_params_close();
 	weir_tier_remove();
 no_tiers:
 	/* the files were there to be written to for a moment */
@@ -141,7 +141,7 @@ static void __exit weir_exit(void)
 	weir_status_remove();
 	if (weir_off)
 		return;
-	weir_drain_close();
+	weir_params_close();
 	/* no lock is held here that a file's write takes: removal waits for them */
 	weir_tier_remove();
 	weir_files_remove();

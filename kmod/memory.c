@@ -27,13 +27,12 @@ u64 weir_memory_room(struct cgroup_subsys_state *css)
 }
 
 /*
- * The floor asked for, as far as every memory.max, memory.min and ceiling on the
+ * Of a floor of @wanted, as much as every memory.max, memory.min and ceiling on the
  * path allows: what may not be held need not be reserved.
  */
-u64 weir_memory_floor(struct weir_record *record)
+u64 weir_memory_floor(struct weir_record *record, u64 wanted)
 {
-	u64 floor = min(weir_bytes_to_pages(record->dirty_min_bytes),
-			weir_ceiling_limit(weir_tree_ceiling(record)));
+	u64 floor = min(wanted, weir_ceiling_limit(weir_tree_ceiling(record)));
 
 	for (; record; record = record->parent)
 		floor = floor_within(record->css, floor);

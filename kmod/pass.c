@@ -71,6 +71,8 @@ static bool admit_below_floor(struct bdi_writeback *wb, unsigned long pages_dirt
 	record = weir_tree_nearest(wb->memcg_css);
 	if (!record || record->css != wb->memcg_css)
 		record = weir_record_make_in_pass(wb->memcg_css);
+	if (record && record->css == wb->memcg_css)
+		weir_fair_note(record);
 	floored = weir_tree_survey(record, state);
 	if (!record)
 		goto out;

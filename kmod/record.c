@@ -248,6 +248,7 @@ static void end_knobs(struct weir_record *record)
 static void drop_record(struct weir_record *record)
 {
 	end_knobs(record);
+	weir_fair_leave(record, true);
 	weir_tree_detach(record);
 	hash_del_rcu(&record->node);
 	weir_bandwidth_drop(record);

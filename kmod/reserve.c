@@ -46,6 +46,9 @@ static bool ended;
 /* Is a floor on its path?  @spent grows by the levels that took, if it is not known. */
 static bool is_floored(struct weir_record *record, u32 *spent)
 {
+	/* fair parts come and go without an epoch, and an end of one is to be counted */
+	if (READ_ONCE(weir_writer_count))
+		return true;
 	if (record->unfloored == weir_floors_epoch)
 		return false;
 	*spent += record->css->cgroup->level;
@@ -104,11 +107,16 @@ static void reserve_turn(u32 budget)
 	spin_unlock(&weir_lock);
 }
 
+static bool any_floor(void)
+{
+	return READ_ONCE(weir_pool.floors_total) || READ_ONCE(weir_writer_count);
+}
+
 static void recount(struct work_struct *work)
 {
 	if (weir_count_host() > weir_host_limits().bg_thresh)
 		reserve_turn(RECOUNT_READS);
-	if (READ_ONCE(weir_pool.floors_total))
+	if (any_floor())
 		queue_delayed_work(weir_unbound_wq, to_delayed_work(work),
 				   RECOUNT_JIFFIES);
 }
@@ -118,7 +126,7 @@ static DECLARE_DELAYED_WORK(recount_work, recount);
 /* Floors were evaluated: recount as long as there are any. */
 void weir_reserve_watch(void)
 {
-	if (!ended && READ_ONCE(weir_pool.floors_total))
+	if (!ended && any_floor())
 		queue_delayed_work(weir_unbound_wq, &recount_work,
 				   RECOUNT_JIFFIES);
 }

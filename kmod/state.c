@@ -19,6 +19,10 @@ bool weir_tenants_arm;
 module_param_named(tenants_arm, weir_tenants_arm, bool, 0644);
 MODULE_PARM_DESC(tenants_arm, "the first knob, which hooks the kernel until unload, may be set without CAP_SYS_RESOURCE");
 
+/* its parameter is fair.c's */
+bool weir_fair;
+unsigned int weir_writer_count;
+
 /* the beat's */
 struct weir_pool weir_pool;
 u64 weir_floors_epoch = 1;

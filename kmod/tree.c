@@ -36,6 +36,9 @@ static void add_change(struct weir_record *record, struct weir_tally *change)
 	u64 unused = weir_subtree_add(&record->subtree, change, floor,
 				      floor ? weir_record_foreign(record) : 0);
 
+	/* a fair part: of that, some is lent */
+	if (!READ_ONCE(record->floor_given))
+		unused = weir_fair_kept(floor, unused);
 	if (floor || atomic64_read(&record->unused))
 		weir_reserve_note(record, unused);
 }

@@ -28,6 +28,8 @@ struct writeback_control;
 extern bool weir_off;
 extern bool weir_observe;
 extern bool weir_tenants_arm;
+extern bool weir_fair;
+extern unsigned int weir_writer_count;	/* cgroups that write, where parts are fair */
 
 struct weir_pool {
 	u64 host_thresh;
@@ -215,6 +217,13 @@ struct weir_part {
 	bool gone;		/* with its cgroup: not to be listed any more */
 };
 
+/* Those that write at or below a cgroup, for fair parts; under fair.c's lock. */
+struct weir_fair_level {
+	u64 weights;			/* of children that count, and of its own tasks */
+	u32 counting;			/* their number */
+	u32 weight;			/* the cgroup's own, as it counts above */
+};
+
 struct weir_record {
 	struct hlist_node node;
 	struct list_head all;			/* weir_lock */
@@ -247,9 +256,15 @@ struct weir_record {
 	u32 parts;			/* in the list */
 	/* evaluated by the beat and when written */
 	u64 floor_wanted;		/* after caps, before the pool's scale */
-	u64 floor;
+	u64 floor_given;		/* after that; weir_lock */
+	u64 floor;			/* in force: that, or the fair part */
+	struct weir_fair_level fair;
+	struct list_head fair_writers;	/* if it writes; under fair.c's lock, and these two */
+	bool writes;
+	bool fair_ended;		/* it is about to be freed */
+	unsigned long wrote;		/* jiffies */
 	u64 unfloored;			/* epoch in which no floor was on the path */
-	/* of the floor, not held when last counted */
+	/* of the floor, kept from others when last counted */
 	atomic64_t unused;
 	u64 avail;			/* what a ratio is of */
 	/* seen in passes: the freerun level its ceiling makes */
@@ -449,7 +464,7 @@ static inline u64 weir_pages_max(unsigned long pages)
 }
 
 u64 weir_memory_room(struct cgroup_subsys_state *css);
-u64 weir_memory_floor(struct weir_record *record);
+u64 weir_memory_floor(struct weir_record *record, u64 wanted);
 u64 weir_memory_dirtyable(struct weir_record *record);
 
 /* events.c: who decided each pause */
@@ -533,8 +548,6 @@ void weir_limits_lowered(u64 limit);
 
 /* drain.c: the host's limits by what its disks drain */
 #ifdef WEIR_DRAIN
-int weir_drain_create(void);
-void weir_drain_close(void);
 bool weir_drain_wanted(void);
 void weir_drain_beat(u64 thresh, u64 bg_thresh);
 void weir_drain_end(void);
@@ -545,8 +558,6 @@ u64 weir_drain_rate(void);
 bool weir_drain_scarce(void);
 bool weir_drain_bounds_sync(void);
 #else
-static inline int weir_drain_create(void) { return 0; }
-static inline void weir_drain_close(void) { }
 static inline bool weir_drain_wanted(void) { return false; }
 static inline void weir_drain_beat(u64 thresh, u64 bg_thresh) { }
 static inline void weir_drain_end(void) { }
@@ -693,8 +704,27 @@ struct weir_beat {
 
 extern struct weir_beat weir_beat;
 int weir_arm(void);
+int weir_param_arm(bool wanted);
+int weir_params_open(bool wanted);
+void weir_params_close(void);
 void weir_beat_start(void);
 void weir_beat_now(void);
+
+/* fair.c: a floor for each cgroup that writes */
+void weir_fair_start(struct weir_record *record);
+void weir_fair_leave(struct weir_record *record, bool for_good);
+void weir_fair_beat(void);
+
+/* A task of the record's own cgroup is in a pass. */
+static inline void weir_fair_note(struct weir_record *record)
+{
+	if (!READ_ONCE(weir_fair))
+		return;
+	if (!READ_ONCE(record->writes))
+		weir_fair_start(record);
+	else if (READ_ONCE(record->wrote) != jiffies)
+		WRITE_ONCE(record->wrote, jiffies);
+}
 
 /* evaluate.c: floors and ceilings evaluated live */
 extern struct list_head weir_floors;	/* records with a floor; weir_lock */

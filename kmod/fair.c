@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Fair parts: which cgroups write, and the floor that gives each: policy/fair.c.
+ *
+ * A pass notes that its cgroup writes: for all but the first a store.  The first adds it to
+ * the sums of weights up its path, as far as those above do not count already, and gives it
+ * its floor at once.  The beat goes round all that write: it takes out those that have ceased
+ * to, and evaluates the others, some at a time and so many in a beat.  So another's part
+ * follows within a beat, or, beside thousands that write, within some.
+ *
+ * From then on it is a floor like any: record->floor, which passes, sums and the recount go
+ * by.  Only where nothing is set, here or above: what was written to memory.dirty_min replaces
+ * it, for all below.
+ *
+ * fair_lock guards sums and the list.  It is taken under weir_lock, and the lock of a
+ * record under it.  It is a raw one, as a pass must neither wait for a task nor fail to be
+ * noted: whatever is held under it is bounded.
+ */
+#include "weir.h"
+#include <linux/module.h>
+
+/* A cgroup deeper than that has no part of its own. */
+#define LEVELS_MOST	32
+/* Of those that write, evaluated under one hold of the lock, and in one beat. */
+#define WRITERS_AT_ONCE	32
+#define WRITERS_A_BEAT	1024
+
+static DEFINE_RAW_SPINLOCK(fair_lock);
+static LIST_HEAD(writers);		/* the one that the beat saw longest ago first */
+static struct weir_fair_level top;	/* above the topmost records */
+static bool others;			/* the rest of the host counts in it */
+
+/* The level that @record is a child of. */
+static struct weir_fair_level *level_above(struct weir_record *record)
+{
+	return record->parent ? &record->parent->fair : &top;
+}
+
+static void start_counting(struct weir_record *record)
+{
+	struct weir_record *at;
+
+	record->fair.weights += WEIR_WEIGHT_DEFAULT;
+	for (at = record; at && !at->fair.counting++; at = at->parent) {
+		at->fair.weight = READ_ONCE(at->weight);
+		level_above(at)->weights += at->fair.weight;
+	}
+	list_add_tail(&record->fair_writers, &writers);
+	WRITE_ONCE(record->writes, true);
+	WRITE_ONCE(weir_writer_count, weir_writer_count + 1);
+}
+
+/* Its floor ends with that, if it is a part. */
+static void stop_counting(struct weir_record *record)
+{
+	struct weir_record *at;
+
+	record->fair.weights -= WEIR_WEIGHT_DEFAULT;
+	for (at = record; at && !--at->fair.counting; at = at->parent)
+		level_above(at)->weights -= at->fair.weight;
+	list_del(&record->fair_writers);
+	WRITE_ONCE(record->writes, false);
+	WRITE_ONCE(weir_writer_count, weir_writer_count - 1);
+}
+
+static void set_floor(struct weir_record *record, u64 floor)
+{
+	if (floor == record->floor)
+		return;
+	WRITE_ONCE(record->floor, floor);
+	weir_tree_review(record);
+}
+
+/* The record's part by the weights of the moment. */
+static u64 find_part(struct weir_record *record)
+{
+	const struct weir_floor_pool set = {
+		.wanted_total = READ_ONCE(weir_pool.floors_total),
+		.host_thresh = weir_drain_thresh(READ_ONCE(weir_pool.host_thresh)),
+	};
+	u64 pool = weir_fair_pool(&set), part;
+	struct weir_fair_level *above;
+
+	part = weir_fair_part(pool, WEIR_WEIGHT_DEFAULT, record->fair.weights);
+	for (; record; record = record->parent) {
+		above = level_above(record);
+		above->weights -= record->fair.weight;
+		record->fair.weight = READ_ONCE(record->weight);
+		above->weights += record->fair.weight;
+		part = weir_fair_part(part, record->fair.weight, above->weights);
+	}
+	return weir_fair_floor(part, pool);
+}
+
+/* Is a floor set, or is one about to end that was, here or above? */
+static bool has_set_floor(struct weir_record *record)
+{
+	for (; record; record = record->parent) {
+		if (READ_ONCE(record->dirty_min_bytes) || READ_ONCE(record->floor_given))
+			return true;
+	}
+	return false;
+}
+
+/* The record's cgroup writes, for the first time of late. */
+void weir_fair_start(struct weir_record *record)
+{
+	if (record->css->cgroup->level > LEVELS_MOST || !weir_css_alive(record->css) ||
+	    has_set_floor(record))
+		return;
+	raw_spin_lock(&fair_lock);
+	if (!record->writes && !record->fair_ended && !has_set_floor(record)) {
+		WRITE_ONCE(record->wrote, jiffies);
+		start_counting(record);
+		set_floor(record, weir_memory_floor(record, find_part(record)));
+	}
+	raw_spin_unlock(&fair_lock);
+}
+
+/* A floor is set for the record, or ended, or its cgroup is gone for good. */
+void weir_fair_leave(struct weir_record *record, bool for_good)
+{
+	raw_spin_lock(&fair_lock);
+	record->fair_ended |= for_good;
+	if (record->writes) {
+		stop_counting(record);
+		set_floor(record, 0);
+	}
+	raw_spin_unlock(&fair_lock);
+}
+
+static bool still_writes(struct weir_record *record)
+{
+	return READ_ONCE(weir_fair) && !has_set_floor(record) &&
+	       time_before(jiffies, READ_ONCE(record->wrote) +
+				    msecs_to_jiffies(WEIR_FAIR_LINGERS_MS));
+}
+
+/* Evaluate the next one that writes; returns what it holds. */
+static u64 evaluate_next(void)
+{
+	struct weir_record *record = list_first_entry(&writers, struct weir_record,
+						      fair_writers);
+	struct weir_counts own;
+
+	if (!still_writes(record)) {
+		stop_counting(record);
+		set_floor(record, 0);
+		return 0;
+	}
+	list_rotate_left(&writers);
+	own = weir_tree_update(record);
+	raw_spin_lock(&record->lock);
+	weir_credit_forgive(&record->credit, record->floor);
+	raw_spin_unlock(&record->lock);
+	set_floor(record, weir_memory_floor(record, find_part(record)));
+	return own.dirty + own.writeback;
+}
+
+/* What the host holds besides counts as one more that writes, or does not. */
+static void count_others(u64 counted)
+{
+	bool now = weir_fair_others(weir_count_host(), counted,
+				    READ_ONCE(weir_pool.host_thresh));
+
+	raw_spin_lock(&fair_lock);
+	if (now != others)
+		top.weights += now ? WEIR_WEIGHT_DEFAULT : -(u64)WEIR_WEIGHT_DEFAULT;
+	others = now;
+	raw_spin_unlock(&fair_lock);
+}
+
+/* A beat: go round those that write. */
+void weir_fair_beat(void)
+{
+	unsigned int all = READ_ONCE(weir_writer_count);
+	unsigned int left = min(all, WRITERS_A_BEAT);
+	unsigned int now;
+	u64 counted = 0;
+
+	if (!all)
+		return;
+	while (left) {
+		now = min(left, WRITERS_AT_ONCE);
+		left -= now;
+		raw_spin_lock(&fair_lock);
+		for (; now && !list_empty(&writers); now--)
+			counted += evaluate_next();
+		raw_spin_unlock(&fair_lock);
+		cond_resched();
+	}
+	if (all <= WRITERS_A_BEAT)
+		count_others(counted);
+	weir_reserve_watch();
+}
+
+static int set_fair(const char *text, const struct kernel_param *param)
+{
+	bool value;
+	int err = kstrtobool(text, &value) ?: weir_param_arm(value);
+
+	if (!err)
+		WRITE_ONCE(weir_fair, value);
+	return err;
+}
+
+static const struct kernel_param_ops fair_ops = {
+	.set = set_fair,
+	.get = param_get_bool,
+};
+
+module_param_cb(fair, &fair_ops, &weir_fair, 0644);
+MODULE_PARM_DESC(fair, "each cgroup that dirties pages has a floor: its fair part of what floors may take");
