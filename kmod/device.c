@@ -104,11 +104,30 @@ u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 /* Of floors: what tasks have said when it was last asked. */
 static struct weir_reporters device_reporters;
 
+/*
+ * Foreign pages below a fair part count for all above it, too: a tenant's cgroups come and
+ * go, each with a part, and what they have dirtied of others' stays.
+ */
+static void charge_above(struct weir_record *record, s64 foreign)
+{
+	while ((record = record->parent)) {
+		raw_spin_lock(&record->lock);
+		record->credit = min(record->credit - foreign, 0LL);
+		raw_spin_unlock(&record->lock);
+	}
+}
+
 static void charge_credit(struct weir_record *floored, u64 own, u64 recorded, bool admitted)
 {
+	s64 foreign;
+
 	raw_spin_lock(&floored->lock);
+	foreign = weir_record_foreign(floored);
 	weir_credit_charge(&floored->credit, READ_ONCE(floored->floor), own, recorded, admitted);
+	foreign = weir_record_foreign(floored) - foreign;
 	raw_spin_unlock(&floored->lock);
+	if (foreign && !READ_ONCE(floored->floor_given))
+		charge_above(floored, foreign);
 }
 
 /*

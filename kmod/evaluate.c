@@ -102,6 +102,7 @@ void weir_floors_evaluate(void)
 			weir_credit_forgive(&record->credit, record->floor);
 			raw_spin_unlock(&record->lock);
 			weir_floor_evaluate(record);
+			weir_fair_count(record);
 			list_rotate_left(&weir_floors);
 		}
 		spin_unlock(&weir_lock);

@@ -29,6 +29,9 @@ static DEFINE_RAW_SPINLOCK(fair_lock);
 static LIST_HEAD(writers);		/* the one that the beat saw longest ago first */
 static struct weir_fair_level top;	/* above the topmost records */
 static bool others;			/* the rest of the host counts in it */
+/* the beat's: their number, and what was counted in this one */
+static u32 beats = 1;
+static u64 counted;
 
 /* The level that @record is a child of. */
 static struct weir_fair_level *level_above(struct weir_record *record)
@@ -71,25 +74,38 @@ static void set_floor(struct weir_record *record, u64 floor)
 	weir_tree_review(record);
 }
 
-/* The record's part by the weights of the moment. */
-static u64 find_part(struct weir_record *record)
+/* Parts on the path of @record, by the weights of the moment, from the top down. */
+static void set_parts(struct weir_record *record, u64 pool)
+{
+	struct weir_record *path[LEVELS_MOST];
+	struct weir_fair_level *above;
+	int depth = 0;
+
+	for (; record; record = record->parent)
+		path[depth++] = record;
+	while (depth--) {
+		record = path[depth];
+		above = level_above(record);
+		above->weights -= record->fair.weight;
+		record->fair.weight = READ_ONCE(record->weight);
+		above->weights += record->fair.weight;
+		pool = weir_fair_part(pool, record->fair.weight, above->weights);
+		WRITE_ONCE(record->fair.part, pool);
+	}
+}
+
+/* The floor of the record's own tasks. */
+static u64 find_floor(struct weir_record *record)
 {
 	const struct weir_floor_pool set = {
 		.wanted_total = READ_ONCE(weir_pool.floors_total),
 		.host_thresh = weir_drain_thresh(READ_ONCE(weir_pool.host_thresh)),
 	};
 	u64 pool = weir_fair_pool(&set), part;
-	struct weir_fair_level *above;
 
-	part = weir_fair_part(pool, WEIR_WEIGHT_DEFAULT, record->fair.weights);
-	for (; record; record = record->parent) {
-		above = level_above(record);
-		above->weights -= record->fair.weight;
-		record->fair.weight = READ_ONCE(record->weight);
-		above->weights += record->fair.weight;
-		part = weir_fair_part(part, record->fair.weight, above->weights);
-	}
-	return weir_fair_floor(part, pool);
+	set_parts(record, pool);
+	part = weir_fair_part(record->fair.part, WEIR_WEIGHT_DEFAULT, record->fair.weights);
+	return weir_memory_floor(record, weir_fair_floor(part, pool));
 }
 
 /* Is a floor set, or is one about to end that was, here or above? */
@@ -112,7 +128,7 @@ void weir_fair_start(struct weir_record *record)
 	if (!record->writes && !record->fair_ended && !has_set_floor(record)) {
 		WRITE_ONCE(record->wrote, jiffies);
 		start_counting(record);
-		set_floor(record, weir_memory_floor(record, find_part(record)));
+		set_floor(record, find_floor(record));
 	}
 	raw_spin_unlock(&fair_lock);
 }
@@ -136,47 +152,76 @@ static bool still_writes(struct weir_record *record)
 				    msecs_to_jiffies(WEIR_FAIR_LINGERS_MS));
 }
 
-/* Evaluate the next one that writes; returns what it holds. */
-static u64 evaluate_next(void)
+/*
+ * A beat for @record and those above it, as far as they had none from another below.  Then what
+ * the topmost holds is counted: also what those of its cgroups have left that have ceased to
+ * write.
+ */
+static void count_path(struct weir_record *record)
+{
+	struct weir_counts all;
+
+	for (; record && record->fair_beat != beats; record = record->parent) {
+		record->fair_beat = beats;
+		if (!record->parent) {
+			all = weir_tree_counts(record);
+			counted += all.dirty + all.writeback;
+		}
+		/* of a floor that is set weir_floors_evaluate() does */
+		if (READ_ONCE(record->floor_given))
+			continue;
+		raw_spin_lock(&record->lock);
+		weir_credit_forgive(&record->credit, record->fair.part);
+		raw_spin_unlock(&record->lock);
+	}
+}
+
+/* A beat: a floor is set for @record. */
+void weir_fair_count(struct weir_record *record)
+{
+	if (!READ_ONCE(weir_writer_count))
+		return;
+	raw_spin_lock(&fair_lock);
+	count_path(record);
+	raw_spin_unlock(&fair_lock);
+}
+
+/* Evaluate the next one that writes. */
+static void evaluate_next(void)
 {
 	struct weir_record *record = list_first_entry(&writers, struct weir_record,
 						      fair_writers);
-	struct weir_counts own;
 
 	if (!still_writes(record)) {
 		stop_counting(record);
 		set_floor(record, 0);
-		return 0;
+		return;
 	}
 	list_rotate_left(&writers);
-	own = weir_tree_update(record);
-	raw_spin_lock(&record->lock);
-	weir_credit_forgive(&record->credit, record->floor);
-	raw_spin_unlock(&record->lock);
-	set_floor(record, weir_memory_floor(record, find_part(record)));
-	return own.dirty + own.writeback;
+	weir_tree_update(record);
+	set_floor(record, find_floor(record));
+	count_path(record);
 }
 
 /* What the host holds besides counts as one more that writes, or does not. */
-static void count_others(u64 counted)
+static void count_others(void)
 {
-	bool now = weir_fair_others(weir_count_host(), counted,
-				    READ_ONCE(weir_pool.host_thresh));
+	bool now;
 
 	raw_spin_lock(&fair_lock);
+	now = weir_fair_others(weir_count_host(), counted, READ_ONCE(weir_pool.host_thresh));
 	if (now != others)
 		top.weights += now ? WEIR_WEIGHT_DEFAULT : -(u64)WEIR_WEIGHT_DEFAULT;
 	others = now;
 	raw_spin_unlock(&fair_lock);
 }
 
-/* A beat: go round those that write. */
+/* A beat, after weir_floors_evaluate(): go round those that write. */
 void weir_fair_beat(void)
 {
 	unsigned int all = READ_ONCE(weir_writer_count);
 	unsigned int left = min(all, WRITERS_A_BEAT);
 	unsigned int now;
-	u64 counted = 0;
 
 	if (!all)
 		return;
@@ -185,12 +230,14 @@ void weir_fair_beat(void)
 		left -= now;
 		raw_spin_lock(&fair_lock);
 		for (; now && !list_empty(&writers); now--)
-			counted += evaluate_next();
+			evaluate_next();
 		raw_spin_unlock(&fair_lock);
 		cond_resched();
 	}
 	if (all <= WRITERS_A_BEAT)
-		count_others(counted);
+		count_others();
+	beats++;
+	counted = 0;
 	weir_reserve_watch();
 }
 

@@ -39,6 +39,8 @@ static u64 floor_room(struct weir_record *record)
 
 		left = min(left, weir_floor_left(weir_memory_room(record->css),
 						 held.dirty + held.writeback));
+		if (weir_fair_filled(record))
+			left = 0;
 		if (weir_record_has_ceiling(record))
 			left = min(left, weir_ceiling_left(weir_record_ceiling(record),
 							   &held));

@@ -268,7 +268,9 @@ static bool is_done(struct weir_record *record)
 	end_knobs(record);
 	if (record->children)
 		return false;
-	if (!weir_tree_bound(record))
+	/* what it holds is its topmost cgroup's, where parts are fair; but once reparented */
+	if (!weir_tree_bound(record) &&
+	    (weir_layout.reparents || !READ_ONCE(weir_writer_count)))
 		return true;
 	if (weir_layout.reparents && record->pages_are != WEIR_INHERITED)
 		return false;

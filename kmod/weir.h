@@ -222,6 +222,7 @@ struct weir_fair_level {
 	u64 weights;			/* of children that count, and of its own tasks */
 	u32 counting;			/* their number */
 	u32 weight;			/* the cgroup's own, as it counts above */
+	u64 part;			/* of the pool */
 };
 
 struct weir_record {
@@ -263,6 +264,7 @@ struct weir_record {
 	bool writes;
 	bool fair_ended;		/* it is about to be freed */
 	unsigned long wrote;		/* jiffies */
+	u32 fair_beat;			/* that counted its subtree; the beat's */
 	u64 unfloored;			/* epoch in which no floor was on the path */
 	/* of the floor, kept from others when last counted */
 	atomic64_t unused;
@@ -382,6 +384,15 @@ void weir_device_charge(struct weir_record *record, struct weir_record *floored,
 static inline u64 weir_record_foreign(const struct weir_record *record)
 {
 	return weir_credit_foreign(READ_ONCE(record->credit));
+}
+
+/* Have cgroups with fair parts below it dirtied as much of others' as its own part? */
+static inline bool weir_fair_filled(const struct weir_record *record)
+{
+	u64 foreign = weir_record_foreign(record);
+
+	return foreign && !READ_ONCE(record->floor_given) &&
+	       foreign >= READ_ONCE(record->fair.part);
 }
 
 #define WEIR_REPORTERS_BITS	15
@@ -713,6 +724,7 @@ void weir_beat_now(void);
 /* fair.c: a floor for each cgroup that writes */
 void weir_fair_start(struct weir_record *record);
 void weir_fair_leave(struct weir_record *record, bool for_good);
+void weir_fair_count(struct weir_record *record);
 void weir_fair_beat(void);
 
 /* A task of the record's own cgroup is in a pass. */

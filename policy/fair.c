@@ -11,9 +11,8 @@
  *
  * Level by level, so that a tenant with a hundred children has one part, and they divide it.
  * A sibling counts from its first pass until it has made none for two seconds: parts depend on
- * cgroups that write, not on those that are there.  What the host holds besides, pages of the
- * root cgroup, of removed cgroups or of some that have ceased to write, counts as one more
- * cgroup at the top.
+ * cgroups that write, not on those that are there.  What the host holds besides, in the root
+ * cgroup or in topmost ones that have ceased to write, counts as one more at the top.
  *
  * One writer alone has all of the pool, and no floor: nothing is to be protected from anyone,
  * and the host behaves as on stock.

@@ -103,6 +103,13 @@ for depth in 1 8; do
 		as_stock "depth $depth, $count weights" weight-here
 		echo 100 >$here/memory.dirty_weight
 		knobs dirty_weight 100 "$count"
+		rmmod weir
+		insmod /weir.ko fair=1
+		# another that writes: one alone has no part
+		in_cgroup others/0 dd if=/dev/zero of=/mnt/d/other bs=64k count=16 2>/dev/null
+		measure "$count" $depth fair-here
+		rmmod weir
+		insmod /weir.ko
 	done
 	above=${here%%/*}
 	echo 64M >$here/memory.dirty_bytes
