@@ -253,7 +253,7 @@ fn wrong_units() {
     check(
         "[[disk]]",
         "weir = { drain_second = 30 }\n[[disk]]",
-        r#"t.toml:6: key `host.weir.drain_second`: weir has no host-wide option `drain_second`, did you mean `drain_seconds`? known: assist, drain_seconds, drain_tighten, tier_ratio, tiers"#,
+        r#"t.toml:6: key `host.weir.drain_second`: weir has no host-wide option `drain_second`, did you mean `drain_seconds`? known: assist, drain_seconds, drain_tighten, fair, tier_ratio, tiers"#,
     );
     check(
         "[[disk]]",

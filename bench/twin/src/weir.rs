@@ -5,13 +5,14 @@
 //! Decisions are `policy/`'s, by the very C code that is in the module; here is only what the
 //! module's own code does in the kernel: which counts it hands in; in pass.rs what it does to a
 //! pass, in beat.rs what it does by the clock, in bandwidth.rs what a cgroup may dirty in a second,
-//! in window.rs what its flushers submit, in division.rs in which order. Sums over subtrees are
+//! in window.rs what its flushers submit, in division.rs in which order, in fair.rs its fair part. Sums over subtrees are
 //! exact here; the module's are up to a beat old.
 
 pub mod assist;
 mod bandwidth;
 mod beat;
 mod division;
+mod fair;
 mod pass;
 mod stat;
 mod window;
@@ -55,6 +56,8 @@ pub struct CgroupRecord {
     own_part: bandwidth::Part,
     stats: stat::Stats,
     floor: u64,
+    /// Its last pass, while it counts as one that writes.
+    wrote: Option<Ns>,
     avail: u64,
     unused: u64,
     /// Own pages as last told to the path, and what the subtree told.
@@ -84,6 +87,7 @@ impl Default for CgroupRecord {
             own_part: bandwidth::Part::default(),
             stats: stat::Stats::default(),
             floor: 0,
+            wrote: None,
             avail: 0,
             unused: 0,
             told: Counts::default(),
@@ -123,6 +127,10 @@ pub struct Weir {
     pub assistants: assist::Assistants,
     /// The parameter `drain_tighten`.
     pub tighten: bool,
+    /// The parameter `fair`.
+    pub fair: bool,
+    /// What the host holds besides those that write counts as one of them.
+    others: bool,
     drain: Drain,
     drain_seen: Option<(Ns, u64, Reclaimed)>,
     /// By cgroup: a child of it has a weight other than the default.
@@ -140,6 +148,8 @@ pub struct Weir {
     host_thresh: u64,
     host_background: u64,
     floors_total: u64,
+    /// The same of floors that are set, without fair parts.
+    set_total: u64,
     unused_total: u64,
 }
 

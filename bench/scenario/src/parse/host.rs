@@ -199,6 +199,7 @@ fn read_parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
     let known = [
         "drain_seconds",
         "drain_tighten",
+        "fair",
         "tiers",
         "tier_ratio",
         "assist",
@@ -238,7 +239,7 @@ fn read_parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
                 "`{text}` is not what `assist` takes: threads that start writeback, 0 to {ASSIST_THREADS_MAX}"
             ));
         }
-        "drain_tighten" => return value.as_boolean().map(|on| u8::from(on).to_string()),
+        "drain_tighten" | "fair" => return value.as_boolean().map(|on| u8::from(on).to_string()),
         _ => value.complain(format!(
             "weir has no host-wide option `{}`, {}",
             name.escape_debug(),

@@ -93,6 +93,7 @@ impl HostConfig {
             .map(|_| policy::headroom::Headroom::default());
         weir.assistants.most = option("assist");
         (weir.seconds, weir.tighten) = (option("drain_seconds"), option("drain_tighten") != 0);
+        weir.fair = option("fair") != 0;
         for (number, disk) in scenario.disks.iter().enumerate() {
             let mut random = tasks.random.clone();
             let device = disks::new_device(scenario, disk, &tasks.cgroups, &mut random);

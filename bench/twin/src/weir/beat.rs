@@ -29,7 +29,7 @@ impl Hooks {
                 bound |= weir.groups[at].has_knob();
                 next = self.jbd2.cgroups[at].parent.filter(|parent| *parent != 0);
             }
-            weir.groups[index].known |= bound && index != 0;
+            weir.groups[index].known |= (bound || weir.fair) && index != 0;
         }
         for index in (1..weir.groups.len()).rev() {
             if let (true, Some(parent @ 1..)) =
@@ -83,10 +83,22 @@ impl Hooks {
         };
         let Some(weir) = &mut self.weir else { return };
         (weir.host_thresh, weir.host_background) = (thresh, background);
-        weir.floors_total = pool.total_floors();
-        for (index, own) in known.iter().zip(floors) {
-            weir.groups[*index].floor = pool.scaled_floor(own);
+        weir.set_total = pool.total_floors();
+        weir.floors_total = weir.set_total;
+        if weir.fair {
+            // Fair parts fill what floors may take.
+            let filled = Pool {
+                wanted_total: policy::UNLIMITED,
+                ..pool
+            };
+            weir.floors_total = filled.total_floors();
         }
+        for (index, own) in known.iter().zip(floors) {
+            if own > 0 || weir.groups[*index].wrote.is_none() {
+                weir.groups[*index].floor = pool.scaled_floor(own);
+            }
+        }
+        self.weir_review_writers();
         known.iter().for_each(|index| self.weir_report_held(*index));
     }
 
@@ -164,9 +176,14 @@ impl Hooks {
     fn own_floor(&self, cgroup: usize) -> u64 {
         let Some(weir) = &self.weir else { return 0 };
         let mut floor = policy::arith::bytes_to_pages(weir.groups[cgroup].floor_bytes);
-        if floor == 0 {
-            return 0;
+        if floor > 0 {
+            floor = self.cap_floor(cgroup, floor);
         }
+        floor
+    }
+
+    /// Of a floor of `floor` pages, what ceilings and memory on the path leave.
+    pub(super) fn cap_floor(&self, cgroup: usize, mut floor: u64) -> u64 {
         for (_, ceiling, _) in self.ceilings_above(cgroup) {
             floor = floor.min(policy::ceiling::writer_limit(ceiling));
         }
@@ -219,7 +236,10 @@ impl Hooks {
         while let Some(at) = next.filter(|at| *at != 0) {
             next = self.jbd2.cgroups[at].parent;
             let group = &mut weir.groups[at];
-            let unused = group.subtree.add(&mut change, group.floor, 0);
+            let mut unused = group.subtree.add(&mut change, group.floor, 0);
+            if group.floor_bytes == 0 {
+                unused = policy::fair::kept_pages(group.floor, unused);
+            }
             weir.note_unused(at, unused);
         }
     }

@@ -28,6 +28,7 @@ impl Hooks {
     pub fn weir_admit(&mut self, task: &mut Dirtier) -> bool {
         let wb = task.wb as usize;
         let index = self.wbs[wb].cgroup;
+        self.weir_note_writer(index);
         match self
             .weir
             .as_mut()
@@ -74,6 +75,9 @@ impl Hooks {
         }
         if kind == Pass::Flusher && cgroup != 0 {
             self.weir_report_held(cgroup);
+        }
+        if kind == Pass::Writer {
+            self.weir_note_writer(cgroup);
         }
         let floor = match kind {
             Pass::Writer => self.floor_pass(wb),

@@ -332,6 +332,29 @@ fn ten_thousand_floors_hold_no_lock_for_long() {
     counted("debian:6.12", "floors.sh", &options, &["10000"]);
 }
 
+fn fair_parts_protect_without_a_knob(kernel: &str) {
+    let options = ["--cpus", "1", "--disk", "d=1G,ext4,4M/s", "--disk", "s=1G,ext4,256K/s"];
+    counted(kernel, "fair.sh", &options, &[]);
+}
+
+#[test]
+#[ignore = "two minutes: make proof"]
+fn fair_parts_protect_on_6_12() {
+    fair_parts_protect_without_a_knob("debian:6.12");
+}
+
+#[test]
+#[ignore = "two minutes: make proof"]
+fn fair_parts_protect_on_6_1() {
+    fair_parts_protect_without_a_knob("debian:6.1");
+}
+
+#[test]
+#[ignore = "two minutes: make proof"]
+fn fair_parts_protect_on_7_3() {
+    fair_parts_protect_without_a_knob("debian:7.3");
+}
+
 /// At most 1.12 times its limit; 1.17 in the first seconds of five floods.
 #[test]
 #[ignore = "two minutes: make proof"]

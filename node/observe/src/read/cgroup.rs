@@ -177,7 +177,7 @@ fn parse_files(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         io_pressure: pressure("io.pressure"),
         memory_pressure: pressure("memory.pressure"),
         cpu_pressure: pressure("cpu.pressure"),
-        dirty_min: parse_number(&knob(Knob::DirtyMin)).map(|floor| floor.min(MOST_BYTES)),
+        dirty_min: parse_floor(&knob(Knob::DirtyMin)),
         weight: parse_number(&knob(Knob::DirtyWeight))
             .filter(|weight| *weight != Knob::DirtyWeight.default()),
         bandwidth: parse_number(&knob(Knob::DirtyBandwidth)).and_then(bounds::plausible_limit),
@@ -259,6 +259,14 @@ pub fn devices_used(io_stat_text: &str) -> Vec<String> {
     used.map(|(device, _)| device).collect()
 }
 
+/// A floor that is set; 0 where the file says `auto` and what that comes to.
+fn parse_floor(text: &str) -> Option<u64> {
+    if text.starts_with("auto") {
+        return Some(0);
+    }
+    parse_number(text).map(|floor| floor.min(MOST_BYTES))
+}
+
 /// A number; nothing for `max` and for what is not there.
 pub(crate) fn parse_number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
@@ -310,6 +318,12 @@ mod tests {
             _ => "",
         };
         Some(text.into())
+    }
+
+    #[test]
+    fn an_automatic_floor_is_none_that_was_set() {
+        let floors = ["auto 5242880\n", "5242880\n", ""].map(parse_floor);
+        assert_eq!(floors, [Some(0), Some(5 << 20), None]);
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub struct LoadArgs {
     /// Count what each knob would have done, change nothing
     #[arg(long)]
     observe: bool,
+    /// Give each cgroup that dirties pages a floor: its fair part of what floors may take
+    #[arg(long)]
+    fair: bool,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -113,6 +116,9 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     if args.observe {
         parameters.push("observe=1".into());
     }
+    if args.fair {
+        parameters.push("fair=1".into());
+    }
     let parameters = CString::new(parameters.join(" "))?;
     if let Err(errno) = insert(&path, &parameters)? {
         let lines = log.new_lines();
@@ -127,9 +133,13 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
         return outcome.print_outcome(args.json);
     }
     let state = module_state(&system);
-    let message = format!(
-        "weir is loaded ({state}). It does nothing until a knob is set, for example:\n  echo 64M > /sys/fs/cgroup/NAME/memory.dirty_min"
-    );
+    let message = if args.fair {
+        format!("weir is loaded ({state}). Each cgroup that dirties pages has its fair part as a floor.")
+    } else {
+        format!(
+            "weir is loaded ({state}). It does nothing until a knob is set, for example:\n  echo 64M > /sys/fs/cgroup/NAME/memory.dirty_min"
+        )
+    };
     ModuleOutcome {
         done: state != "unknown",
         message,
