@@ -108,7 +108,7 @@ static struct weir_reporters device_reporters;
  * Foreign pages below a fair part count for all above it, too: a tenant's cgroups come and
  * go, each with a part, and what they have dirtied of others' stays.
  */
-static void charge_above(struct weir_record *record, s64 foreign)
+static noinline void charge_above(struct weir_record *record, s64 foreign)
 {
 	while ((record = record->parent)) {
 		raw_spin_lock(&record->lock);
@@ -119,12 +119,13 @@ static void charge_above(struct weir_record *record, s64 foreign)
 
 static void charge_credit(struct weir_record *floored, u64 own, u64 recorded, bool admitted)
 {
-	s64 foreign;
+	s64 before, foreign;
 
 	raw_spin_lock(&floored->lock);
-	foreign = weir_record_foreign(floored);
+	before = floored->credit;
 	weir_credit_charge(&floored->credit, READ_ONCE(floored->floor), own, recorded, admitted);
-	foreign = weir_record_foreign(floored) - foreign;
+	/* above zero none is foreign */
+	foreign = min(before, 0LL) - min(floored->credit, 0LL);
 	raw_spin_unlock(&floored->lock);
 	if (foreign && !READ_ONCE(floored->floor_given))
 		charge_above(floored, foreign);

@@ -67,6 +67,7 @@ void weir_floor_evaluate(struct weir_record *record)
 	all = floor_pool();
 	scale_floor(record, &all);
 	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(&all));
+	weir_fair_fill_pool();
 	weir_reserve_watch();
 }
 

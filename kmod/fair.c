@@ -39,6 +39,19 @@ static struct weir_fair_level *level_above(struct weir_record *record)
 	return record->parent ? &record->parent->fair : &top;
 }
 
+/* The sum of all floors: fair parts fill what floors may take. */
+void weir_fair_fill_pool(void)
+{
+	const struct weir_floor_pool filled = {
+		.wanted_total = WEIR_UNLIMITED,
+		.host_thresh = weir_drain_thresh(READ_ONCE(weir_pool.host_thresh)),
+	};
+
+	WRITE_ONCE(weir_pool.honoured, READ_ONCE(weir_writer_count) ?
+					       weir_floors_total(&filled) :
+					       READ_ONCE(weir_pool.floors_total));
+}
+
 static void start_counting(struct weir_record *record)
 {
 	struct weir_record *at;
@@ -51,6 +64,8 @@ static void start_counting(struct weir_record *record)
 	list_add_tail(&record->fair_writers, &writers);
 	WRITE_ONCE(record->writes, true);
 	WRITE_ONCE(weir_writer_count, weir_writer_count + 1);
+	if (weir_writer_count == 1)
+		weir_fair_fill_pool();
 }
 
 /* Its floor ends with that, if it is a part. */
@@ -223,6 +238,7 @@ void weir_fair_beat(void)
 	unsigned int left = min(all, WRITERS_A_BEAT);
 	unsigned int now;
 
+	weir_fair_fill_pool();
 	if (!all)
 		return;
 	while (left) {

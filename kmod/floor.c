@@ -11,14 +11,18 @@
  */
 #include "weir.h"
 
-/* The floor of @record, as @wb's writer finds it. */
-static struct weir_floor_cover find_cover(struct weir_record *record, struct bdi_writeback *wb)
+/* The floor of @record, as @pass of @wb's writer finds it. */
+static struct weir_floor_cover find_cover(struct weir_record *record, struct bdi_writeback *wb,
+					  const struct weir_floor_pass *pass)
 {
 	struct weir_counts all = weir_tree_counts(record);
 	u64 by_folio = all.dirty + all.writeback;
+	u64 floor = READ_ONCE(record->floor);
 
+	if (!READ_ONCE(record->floor_given))
+		floor = weir_fair_claimable(floor, pass->host_dirty, pass->host_thresh);
 	return (struct weir_floor_cover) {
-		.floor = READ_ONCE(record->floor),
+		.floor = floor,
 		.claim = weir_tree_claim(record),
 		.by_folio = by_folio,
 		.in_wb = weir_count_wb(wb, by_folio),
@@ -33,31 +37,20 @@ static struct weir_floor_cover find_cover(struct weir_record *record, struct bdi
 static u64 floor_room(struct weir_record *record)
 {
 	u64 left = WEIR_UNLIMITED;
+	bool fair = READ_ONCE(weir_fair);
 
 	for (; left && record; record = record->parent) {
 		struct weir_counts held = weir_tree_counts(record);
 
 		left = min(left, weir_floor_left(weir_memory_room(record->css),
 						 held.dirty + held.writeback));
-		if (weir_fair_filled(record))
+		if (fair && weir_fair_filled(record))
 			left = 0;
 		if (weir_record_has_ceiling(record))
 			left = min(left, weir_ceiling_left(weir_record_ceiling(record),
 							   &held));
 	}
 	return left;
-}
-
-/* The sum of all floors: fair parts fill what floors may take. */
-static u64 floors_total(u64 host_thresh)
-{
-	const struct weir_floor_pool filled = {
-		.wanted_total = WEIR_UNLIMITED,
-		.host_thresh = host_thresh,
-	};
-
-	return READ_ONCE(weir_fair) ? weir_floors_total(&filled) :
-				      READ_ONCE(weir_pool.floors_total);
 }
 
 /*
@@ -69,11 +62,10 @@ struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,
 					   struct bdi_writeback *wb,
 					   struct weir_pass_state *state)
 {
-	u64 host_thresh = weir_drain_thresh(READ_ONCE(weir_pool.host_thresh));
 	struct weir_floor_pass pass = {
 		.host_dirty = weir_count_host(),
-		.host_thresh = host_thresh,
-		.floors_total = floors_total(host_thresh),
+		.host_thresh = weir_drain_thresh(READ_ONCE(weir_pool.host_thresh)),
+		.floors_total = READ_ONCE(weir_pool.honoured),
 		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
 		.cgroup_domain = wb->memcg_css->parent != NULL,
 	};
@@ -83,7 +75,7 @@ struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,
 		return pass;
 	pass.left = floor_room(record);
 	while ((record = weir_tree_floored(record))) {
-		struct weir_floor_cover found = find_cover(record, wb);
+		struct weir_floor_cover found = find_cover(record, wb, &pass);
 
 		weir_floor_cover(&pass, &found);
 		record = record->parent;

@@ -36,7 +36,8 @@ struct weir_pool {
 	u64 host_bg_thresh;
 	u64 floors_wanted;
 	u64 floors_given;	/* sum of all floors; weir_lock */
-	u64 floors_total;
+	u64 floors_total;	/* of those that are set */
+	u64 honoured;		/* with fair parts: above the limit, so many pages at most */
 };
 
 extern struct weir_pool weir_pool;
@@ -724,6 +725,7 @@ void weir_beat_now(void);
 /* fair.c: a floor for each cgroup that writes */
 void weir_fair_start(struct weir_record *record);
 void weir_fair_leave(struct weir_record *record, bool for_good);
+void weir_fair_fill_pool(void);
 void weir_fair_count(struct weir_record *record);
 void weir_fair_beat(void);
 

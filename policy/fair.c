@@ -14,6 +14,10 @@
  * cgroups that write, not on those that are there.  What the host holds besides, in the root
  * cgroup or in topmost ones that have ceased to write, counts as one more at the top.
  *
+ * That is of the 80 % that floors may take: below the limit the kernel's throttle is to keep
+ * those steady that hold more.  While the host holds its limit the part is of all of that: who
+ * holds less then is sure that another holds more than its own.
+ *
  * One writer alone has all of the pool, and no floor: nothing is to be protected from anyone,
  * and the host behaves as on stock.
  *
@@ -32,7 +36,7 @@
  * Example.  Limit 8,192 pages: a pool of 6,553.  A flood alone has no floor and fills the limit.
  * A second cgroup writes 125 pages a second: both have a floor of 3,276.  The flood holds more,
  * and is throttled as ever.  The second holds 1,000 after 8 s, and 1,000 are kept for it: the
- * others' limit is 7,192.  A tenant with ten writers beside the two: each of the three has 2,184,
+ * others' limit is 7,192.  While the host is at its limit it may fill 4,095.  A tenant with ten writers beside the two: each of the three has 2,184,
  * and each of the tenant's ten 218.
  */
 #include "policy.h"
@@ -55,6 +59,15 @@ weir_u64 weir_fair_part(weir_u64 part, weir_u32 weight, weir_u64 siblings)
 weir_u64 weir_fair_floor(weir_u64 part, weir_u64 pool)
 {
 	return part < pool ? part : 0;
+}
+
+/* What a writer's pass may fill of a fair @floor. */
+weir_u64 weir_fair_claimable(weir_u64 floor, weir_u64 host_dirty, weir_u64 host_thresh)
+{
+	if (host_dirty < host_thresh)
+		return floor;
+	return weir_add(floor, weir_share(floor, 100 - WEIR_FLOORS_PERCENT_OF_LIMIT,
+					  WEIR_FLOORS_PERCENT_OF_LIMIT));
 }
 
 /* Of @unused pages of a fair @floor, those that are kept from others. */

@@ -129,6 +129,7 @@ weir_u64 weir_floor_unused(const struct weir_floor_pass *pass);
 weir_u64 weir_fair_pool(const struct weir_floor_pool *set);
 weir_u64 weir_fair_part(weir_u64 part, weir_u32 weight, weir_u64 siblings);
 weir_u64 weir_fair_floor(weir_u64 part, weir_u64 pool);
+weir_u64 weir_fair_claimable(weir_u64 floor, weir_u64 host_dirty, weir_u64 host_thresh);
 weir_u64 weir_fair_kept(weir_u64 floor, weir_u64 unused);
 int weir_fair_others(weir_u64 host_dirty, weir_u64 counted, weir_u64 host_thresh);
 

@@ -266,8 +266,13 @@ impl Hooks {
         for at in self.path_to_root(index) {
             let group = &weir.groups[at];
             if group.floor > 0 {
+                let mut floor = group.floor;
+                if group.floor_bytes == 0 {
+                    let (dirty, thresh) = (pass.host_dirty, pass.host_thresh);
+                    floor = policy::fair::claimable_pages(floor, dirty, thresh);
+                }
                 pass.cover_by(&Cover {
-                    floor: group.floor,
+                    floor,
                     claim: group.subtree.claimed_pages(),
                     by_folio: self.cgroups[at].subtree.pages_held(),
                     in_wb: self.wbs[wb].counts.pages_held(),

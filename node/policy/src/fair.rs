@@ -9,6 +9,7 @@ mod c {
         pub fn weir_fair_pool(set: *const Pool) -> u64;
         pub safe fn weir_fair_part(part: u64, weight: u32, siblings: u64) -> u64;
         pub safe fn weir_fair_floor(part: u64, pool: u64) -> u64;
+        pub safe fn weir_fair_claimable(floor: u64, host_dirty: u64, host_thresh: u64) -> u64;
         pub safe fn weir_fair_kept(floor: u64, unused: u64) -> u64;
         pub safe fn weir_fair_others(host_dirty: u64, counted: u64, host_thresh: u64) -> i32;
     }
@@ -31,6 +32,11 @@ pub fn child_part(part: u64, weight: u32, siblings: u64) -> u64 {
 /// The floor of a cgroup that has `part` of `pool`; 0 if it writes alone.
 pub fn part_floor(part: u64, pool: u64) -> u64 {
     c::weir_fair_floor(part, pool)
+}
+
+/// What a writer's pass may fill of a fair `floor`: more of it while the host holds its limit.
+pub fn claimable_pages(floor: u64, host_dirty: u64, host_thresh: u64) -> u64 {
+    c::weir_fair_claimable(floor, host_dirty, host_thresh)
 }
 
 /// Of `unused` pages of a fair `floor`, those that are kept from others.
@@ -70,6 +76,8 @@ mod tests {
         assert_eq!(parts(pool, &[100, 100]), [3_276, 3_276]);
         let kept = kept_pages(3_276, reserve::unused_pages(3_276, 1_000));
         assert_eq!(SET.host_thresh - kept, 7_192);
+        let claimable = |host_dirty| claimable_pages(3_276, host_dirty, 8_192);
+        assert_eq!([8_191, 8_192].map(claimable), [3_276, 4_095]);
         let three = parts(pool, &[100; 3]);
         assert_eq!(three, [2_184; 3]);
         assert_eq!(parts(three[2], &[100; 10]), [218; 10]);
@@ -119,6 +127,20 @@ mod tests {
             ],
             [false, true, false]
         );
+    }
+
+    /// While the host holds its limit, a cgroup that may fill more shows that another has.
+    #[test]
+    fn claims_at_the_limit_add_up_to_no_more_than_it() {
+        for weights in [&[100, 100][..], &[1, 10_000, 17], &[100; 100]] {
+            let floors = parts(pool_pages(&SET), weights);
+            let all: u64 = floors
+                .iter()
+                .map(|floor| claimable_pages(*floor, 8_192, 8_192))
+                .sum();
+            assert!(all <= SET.host_thresh, "{weights:?}");
+        }
+        assert_eq!(claimable_pages(0, 9_999, 8_192), 0);
     }
 
     /// Whatever writes, all parts together are no more than the pool.
