@@ -217,11 +217,11 @@ test-containers: setup deb ## real runtimes in a Debian guest that installs the 
 	@tools/setup.sh system
 	packaging/run.sh $(DEB_DIR)
 
-test-requests: setup deb ## units, Podman's Quadlet and Ansible in a Debian 13 guest (15 minutes)
+test-requests: setup deb sysext ## units, Podman's Quadlet, Ansible and a system extension in a Debian 13 guest (15 minutes)
 	@tools/setup.sh system
 	rm -rf $(TARGET)/requests
 	mkdir $(TARGET)/requests
-	cp $(DEB_DIR)/*.deb packaging/ansible/weir.yml $(TARGET)/requests
+	cp $(DEB_DIR)/*.deb $(TARGET)/sysext/weir.raw packaging/ansible/weir.yml $(TARGET)/requests
 	packaging/run.sh $(TARGET)/requests trixie packaging/requests
 
 nri: ## build weir-nri, which gives pods of Kubernetes their knobs, and weir-node, which labels nodes (needs Go)

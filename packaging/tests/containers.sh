@@ -22,7 +22,7 @@ import() {
 	tar -C $rootfs -cf /tmp/rootfs.tar . && "$@" import /tmp/rootfs.tar $image
 }
 
-# unit NAME PREFIX DELEGATE: a service that writes, and asks for a floor as docs/guide.md says
+# unit NAME PREFIX DELEGATE: a service that writes, and asks for a floor before it starts
 unit() {
 	cat >"/run/systemd/system/$1" <<END
 [Service]
