@@ -27,6 +27,8 @@ rounds=${1:-2}
 kinds=${*:-window/cgroup window/tree window/io window/umount window/suspend window/module
 	weight/cgroup weight/tree weight/io weight/umount weight/suspend weight/module}
 root=/sys/fs/cgroup
+# of guest's time: rounds take a few seconds, and a wait of theirs that gives up takes a minute
+ROUND_MOST_S=100
 pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
 
 # of flushers alone: to walk all tasks' stacks takes seconds below KASAN
@@ -162,11 +164,31 @@ round() {
 	return $counts
 }
 
+# A round that does not end fails, and ends the guest with what each task stands in on its console:
+# flushers that hang for good do not let it be cleared.
+begin_watch() { # ROUND
+	(
+		exec >/dev/console 2>&1
+		sleep $ROUND_MOST_S
+		echo "not ok - $1: not over after $ROUND_MOST_S s"
+		echo w >/proc/sysrq-trigger
+		echo c >/proc/sysrq-trigger
+	) &
+	watch=$!
+}
+end_watch() {
+	kill $watch
+	wait $watch 2>/dev/null
+}
+
 rounds_of() { # KIND
 	counted=0
 	for tried in $(seq "$rounds"); do
+		begin_watch "$1, round $tried"
 		round "$1"
-		case $? in
+		result=$?
+		end_watch
+		case $result in
 		0) counted=$((counted + 1)) ;;
 		2) echo "round $tried failed"; return 1 ;;
 		esac
@@ -177,6 +199,10 @@ rounds_of() { # KIND
 # after an oops tasks hang: better an end now, with the report on the console
 echo 1 >/proc/sys/kernel/panic_on_oops
 echo -1 >/proc/sys/kernel/panic
+for way in softlockup_panic panic_on_rcu_stall; do
+	[ ! -e /proc/sys/kernel/$way ] || echo 1 >/proc/sys/kernel/$way
+done
+echo 1 >/proc/sys/kernel/sysrq
 limits 8388608
 echo 1048576 >/proc/sys/vm/dirty_background_bytes
 modprobe dm_mod 2>/dev/null

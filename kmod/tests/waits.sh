@@ -25,7 +25,7 @@
 #   drain       root's drain_seconds and drain_tighten, against vm.dirty_bytes of the same
 # "nfs" and "fuse": the tenant is on such a filesystem on top of disk "d", its FUSE daemon in a
 # cgroup of its own; root needs the locks of "d", which the NFS server's threads or the daemon take.
-# "many" has a hundred such tasks instead of one, whose owner kills, moves and freezes them, and
+# "many" has a hundred such tasks, or COUNT (environment), instead of one, whose owner kills, moves and freezes them, and
 # switches the knob, all the time.  "apart": each in a cgroup of its own, with the knob.
 #
 # Behind "memory", a ceiling may make a neighbour wait as long as that does: it is what a tenant
@@ -46,7 +46,7 @@ locks= mechanisms= on_top= apart=
 for word; do
 	case $word in
 	bandwidth | weight | window | ceiling | memory | drain) mechanisms="$mechanisms $word" ;;
-	many) count=100 ;;
+	many) count=${COUNT:-100} ;;
 	apart) apart=apart ;;
 	nfs | fuse) on_top=$word ;;
 	[0-9]*) mib=$word ;;

@@ -253,6 +253,27 @@ fn a_neighbour_does_not_wait_on_any_filesystem_on_7_3() {
     waits("waits-each-7.3", "debian:7.3", EACH_DISK, "");
 }
 
+/// As long as one write() can be: without weir a neighbour waits for all of it, with weir no longer.
+fn calls_of_2_gib(name: &str, kernel: &str, filesystem: &str) {
+    let disk = format!(
+        "--disk d=4G,{filesystem},16M/s --env LIMIT=400 \
+         --append sysctl.kernel.hung_task_timeout_secs=0"
+    );
+    waits(name, kernel, &disk, "rename bandwidth ceiling 2048");
+}
+
+#[test]
+#[ignore = "ten minutes: make proof"]
+fn a_neighbour_does_not_wait_for_calls_of_2_gib() {
+    calls_of_2_gib("waits-2g", "debian:6.12", "ext4");
+}
+
+#[test]
+#[ignore = "ten minutes: make proof"]
+fn a_neighbour_does_not_wait_for_calls_of_2_gib_on_7_3() {
+    calls_of_2_gib("waits-2g-7.3", "debian:7.3", "xfs");
+}
+
 #[test]
 #[ignore = "fifteen minutes: make proof"]
 fn a_neighbour_does_not_wait_for_a_hundred_writers() {
