@@ -110,7 +110,7 @@ static struct weir_reporters device_reporters;
  */
 static noinline void charge_above(struct weir_record *record, s64 foreign)
 {
-	while ((record = record->parent)) {
+	while (foreign && (record = record->parent)) {
 		raw_spin_lock(&record->lock);
 		record->credit = min(record->credit - foreign, 0LL);
 		raw_spin_unlock(&record->lock);
@@ -119,16 +119,16 @@ static noinline void charge_above(struct weir_record *record, s64 foreign)
 
 static void charge_credit(struct weir_record *floored, u64 own, u64 recorded, bool admitted)
 {
-	s64 before, foreign;
+	s64 before, after;
 
 	raw_spin_lock(&floored->lock);
 	before = floored->credit;
 	weir_credit_charge(&floored->credit, READ_ONCE(floored->floor), own, recorded, admitted);
-	/* above zero none is foreign */
-	foreign = min(before, 0LL) - min(floored->credit, 0LL);
+	after = floored->credit;
 	raw_spin_unlock(&floored->lock);
-	if (foreign && !READ_ONCE(floored->floor_given))
-		charge_above(floored, foreign);
+	/* above zero none is foreign */
+	if (floored->parent && !READ_ONCE(floored->floor_given))
+		charge_above(floored, min(before, 0LL) - min(after, 0LL));
 }
 
 /*

@@ -21,7 +21,7 @@
 
 /* A cgroup deeper than that has no part of its own. */
 #define LEVELS_MOST	32
-/* Of those that write, evaluated under one hold of the lock, and in one beat. */
+/* Writers that are evaluated under one hold of the lock, and in one beat. */
 #define WRITERS_AT_ONCE	32
 #define WRITERS_A_BEAT	1024
 
@@ -218,7 +218,7 @@ static void evaluate_next(void)
 	count_path(record);
 }
 
-/* What the host holds besides counts as one more that writes, or does not. */
+/* Pages that the host holds besides count as one more that writes, or do not. */
 static void count_others(void)
 {
 	bool now;

@@ -27,7 +27,7 @@ u64 weir_memory_room(struct cgroup_subsys_state *css)
 }
 
 /*
- * Of a floor of @wanted, as much as every memory.max, memory.min and ceiling on the
+ * The pages of a floor of @wanted that every memory.max, memory.min and ceiling on the
  * path allows: what may not be held need not be reserved.
  */
 u64 weir_memory_floor(struct weir_record *record, u64 wanted)

@@ -15,8 +15,8 @@
  * cgroup or in topmost ones that have ceased to write, counts as one more at the top.
  *
  * That is of the 80 % that floors may take: below the limit the kernel's throttle is to keep
- * those steady that hold more.  While the host holds its limit the part is of all of that: who
- * holds less then is sure that another holds more than its own.
+ * those steady that hold more.  While the host holds its limit the part is of all of that: then
+ * to hold less is to be sure that another holds more than its own.
  *
  * One writer alone has all of the pool, and no floor: nothing is to be protected from anyone,
  * and the host behaves as on stock.
@@ -49,7 +49,7 @@ weir_u64 weir_fair_pool(const struct weir_floor_pool *set)
 	return weir_sub(cap, set->wanted_total);
 }
 
-/* Of @part, what a child with @weight has, where those that write add up to @siblings. */
+/* The part of a child with @weight in @part, where siblings that write add up to @siblings. */
 weir_u64 weir_fair_part(weir_u64 part, weir_u32 weight, weir_u64 siblings)
 {
 	return weir_share(part, weight, siblings);
@@ -61,7 +61,7 @@ weir_u64 weir_fair_floor(weir_u64 part, weir_u64 pool)
 	return part < pool ? part : 0;
 }
 
-/* What a writer's pass may fill of a fair @floor. */
+/* Pages that a writer's pass may fill of a fair @floor. */
 weir_u64 weir_fair_claimable(weir_u64 floor, weir_u64 host_dirty, weir_u64 host_thresh)
 {
 	if (host_dirty < host_thresh)
@@ -70,13 +70,13 @@ weir_u64 weir_fair_claimable(weir_u64 floor, weir_u64 host_dirty, weir_u64 host_
 					  WEIR_FLOORS_PERCENT_OF_LIMIT));
 }
 
-/* Of @unused pages of a fair @floor, those that are kept from others. */
+/* Pages of @unused under a fair @floor that are kept from others. */
 weir_u64 weir_fair_kept(weir_u64 floor, weir_u64 unused)
 {
 	return weir_least(unused, weir_sub(floor, unused));
 }
 
-/* Does the host hold pages enough that those who write do not, to count as one of them? */
+/* Does the host hold pages enough besides those of cgroups that write, to count as one? */
 int weir_fair_others(weir_u64 host_dirty, weir_u64 counted, weir_u64 host_thresh)
 {
 	return weir_sub(host_dirty, counted) >

@@ -123,7 +123,7 @@ weir_u64 weir_floor_unused(const struct weir_floor_pass *pass);
 
 /* A cgroup counts as one that writes for so long after its last pass. */
 #define WEIR_FAIR_LINGERS_MS		2000ULL
-/* Of the limit; less is a filesystem's own. */
+/* A filesystem's own pages are less of the limit. */
 #define WEIR_FAIR_OTHERS_PERCENT	4
 
 weir_u64 weir_fair_pool(const struct weir_floor_pool *set);

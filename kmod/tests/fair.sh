@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Fair parts, with fair=1 and no knob: who holds less than its part of what floors may take is not
-# throttled for those that hold more.  fair.sh [CASE...] plays some.  The host's limit is 32 MiB.
+# Fair parts, with fair=1 and no knob: a cgroup that holds less than its part of what floors may take
+# is not throttled for those that hold more.  fair.sh [CASE...] plays some.  The host's limit is 32 MiB.
 #   alone    one writer has what it has on stock
 #   victim   125 x 4 KiB a second beside a flood: as alone, no pause
 #   tenant   uid 1000 with a hundred children, whose tasks go from one to the next: one part
 #   foreign  new cgroups of a tenant, each with a part, rewrite the file of another's: one part
-#   returns  who writes every other second counts all the time, and nobody's part moves
+#   returns  a cgroup that writes every other second counts all the time, and no part moves
 #   equal    four floods: the same to each, and the host swings no more than without
 #   files    memory.dirty_min: what it says and takes, by set floors, ceilings, weights
 #   switch   observe, and off and on while all write
@@ -147,7 +147,7 @@ if plays tenant; then
 	ok "and the one beside them the other half" is_part one $((pool / 2))
 	steady two /mnt/d/two 6
 	echo "# beside both: $iops hundredths of an IOPS, p99 $p99 ns"
-	ok "nobody is throttled for them below its part" is "$(stat two nr_throttled)" 0
+	ok "a neighbour below its part is not throttled for them" is "$(stat two nr_throttled)" 0
 	ok "nor slower" between 12300 "$iops" 13000
 	denied() {
 		! su user -s /bin/sh -c "echo $2 >$1" 2>/dev/null
@@ -249,7 +249,7 @@ if plays files; then
 	flood two /mnt/d/two
 	ok "an empty host, and two that write" comes_to $((pool / 2 / 4096)) \
 		sh -c "echo \$((\$(sed -n 's/^auto //p' $root/two/memory.dirty_min) / 4096))"
-	ok "who does not write has no part" is "$(cat $root/three/memory.dirty_min)" "auto 0"
+	ok "a cgroup that does not write has no part" is "$(cat $root/three/memory.dirty_min)" "auto 0"
 	ok "a number replaces it" takes $root/one/memory.dirty_min 8M 8388608
 	settle() {
 		comes_to "$2" sh -c "echo \$((\$(sed -n 's/^auto //p' $root/$1/memory.dirty_min) / 4096))"
@@ -285,7 +285,7 @@ if plays switch; then
 	}
 	at 0
 	ok "observe counts" between 1 "$(stat two nr_would_admit)" 100000
-	ok "and admits nobody" is "$(stat two nr_floor_admitted)" 0
+	ok "and admits none" is "$(stat two nr_floor_admitted)" 0
 	echo 0 >/sys/module/weir/parameters/observe
 	at 32
 	ok "without it the same is admitted" between 1 "$(stat two nr_floor_admitted)" 100000

@@ -129,7 +129,7 @@ pub struct Weir {
     pub tighten: bool,
     /// The parameter `fair`.
     pub fair: bool,
-    /// What the host holds besides those that write counts as one of them.
+    /// Pages of the host besides those of cgroups that write count as one of them.
     others: bool,
     drain: Drain,
     drain_seen: Option<(Ns, u64, Reclaimed)>,

@@ -24,7 +24,8 @@ pub fn pool_pages(set: &Pool) -> u64 {
     unsafe { c::weir_fair_pool(set) }
 }
 
-/// Of `part`, what a child with `weight` has, where those that write add up to `siblings`.
+/// The part of a child with `weight` in its parent's, where weights of siblings that write add up to
+/// `siblings`.
 pub fn child_part(part: u64, weight: u32, siblings: u64) -> u64 {
     c::weir_fair_part(part, weight, siblings)
 }
@@ -34,17 +35,17 @@ pub fn part_floor(part: u64, pool: u64) -> u64 {
     c::weir_fair_floor(part, pool)
 }
 
-/// What a writer's pass may fill of a fair `floor`: more of it while the host holds its limit.
+/// Pages that a writer's pass may fill of a fair `floor`: more while the host holds its limit.
 pub fn claimable_pages(floor: u64, host_dirty: u64, host_thresh: u64) -> u64 {
     c::weir_fair_claimable(floor, host_dirty, host_thresh)
 }
 
-/// Of `unused` pages of a fair `floor`, those that are kept from others.
+/// Pages of the `unused` ones of a fair `floor` that are kept from others.
 pub fn kept_pages(floor: u64, unused: u64) -> u64 {
     c::weir_fair_kept(floor, unused)
 }
 
-/// `true` if the host holds pages enough, besides the `counted` ones of those who write, to count
+/// `true` if the host holds pages enough, besides the `counted` ones of cgroups that write, to count
 /// as one of them.
 pub fn counts_others(host_dirty: u64, counted: u64, host_thresh: u64) -> bool {
     c::weir_fair_others(host_dirty, counted, host_thresh) != 0
@@ -60,7 +61,7 @@ mod tests {
         host_thresh: 8_192,
     };
 
-    /// Of children of one parent, each with its weight, what each has.
+    /// Parts of one parent's children with these weights.
     fn parts(part: u64, weights: &[u32]) -> Vec<u64> {
         let all = weights.iter().map(|weight| u64::from(*weight)).sum();
         let of = |weight: &u32| child_part(part, *weight, all);
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(part_floor(0, 0), 0, "nothing is left");
     }
 
-    /// As much again as is held, and never more than is unused.
+    /// Kept: as much again as is held, and never more than is unused.
     #[test]
     fn what_is_not_used_is_lent() {
         let kept = |held| kept_pages(3_276, reserve::unused_pages(3_276, held));
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(claimable_pages(0, 9_999, 8_192), 0);
     }
 
-    /// Whatever writes, all parts together are no more than the pool.
+    /// All parts together are no more than the pool.
     #[test]
     fn parts_never_add_up_to_more_than_the_pool() {
         let weights: Vec<u32> = (1..=97).map(|n| n * n).collect();

@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(ceiling_bytes(8_192, 4_096), Ok(8_192));
     }
 
-    /// What a floor's file says can be written back.
+    /// The text that a floor's file shows can be written back.
     #[test]
     fn a_floor_may_be_automatic() {
         let floor = |text: &str| parse_knob(0, text.as_bytes(), 4_096);

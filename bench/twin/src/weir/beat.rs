@@ -182,7 +182,7 @@ impl Hooks {
         floor
     }
 
-    /// Of a floor of `floor` pages, what ceilings and memory on the path leave.
+    /// The pages of a floor that ceilings and memory on the path leave.
     pub(super) fn cap_floor(&self, cgroup: usize, mut floor: u64) -> u64 {
         for (_, ceiling, _) in self.ceilings_above(cgroup) {
             floor = floor.min(policy::ceiling::writer_limit(ceiling));

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 const LINGERS: Ns = fair::LINGERS_MS * MS;
 
-/// Who writes, at or below a cgroup.
+/// Cgroups that write, at or below one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     /// Children that count, and its own tasks.
@@ -63,7 +63,7 @@ impl Hooks {
         tops.iter().map(held).sum()
     }
 
-    /// Has the cgroup, or one above it, a floor that is set?
+    /// `true` if the cgroup, or one above it, has a floor that is set.
     fn has_set_floor(&self, cgroup: usize) -> bool {
         let Some(weir) = &self.weir else { return false };
         self.path_to_root(cgroup)
