@@ -37,6 +37,7 @@ static struct weir_floor_cover find_cover(struct weir_record *record, struct bdi
 static u64 floor_room(struct weir_record *record)
 {
 	u64 left = WEIR_UNLIMITED;
+	const struct weir_record *own = record;
 	bool fair = READ_ONCE(weir_fair);
 
 	for (; left && record; record = record->parent) {
@@ -44,7 +45,8 @@ static u64 floor_room(struct weir_record *record)
 
 		left = min(left, weir_floor_left(weir_memory_room(record->css),
 						 held.dirty + held.writeback));
-		if (fair && weir_fair_filled(record))
+		/* what is the cgroup's own fills its floor: find_cover() */
+		if (fair && record != own && weir_fair_filled(record))
 			left = 0;
 		if (weir_record_has_ceiling(record))
 			left = min(left, weir_ceiling_left(weir_record_ceiling(record),
