@@ -4,7 +4,8 @@
 use crate::cache::{Cache, source_tree};
 use crate::disks::Disks;
 use crate::emulator::Emulator;
-use crate::kernel::{Kernel, KernelSpec};
+use crate::kernel::Kernel;
+use crate::kernel_spec::KernelSpec;
 use crate::prepare::{Base, Contents, write_work};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;

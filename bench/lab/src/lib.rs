@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The lab: boots stock distribution kernels in QEMU and runs scenarios and scripts in them.
 //!
-//! What a guest is made of comes from the distribution's packages ([`cache`], [`kernel`]); what it
+//! What a guest is made of comes from the distribution's packages ([`cache`], [`kernel_spec`]); what it
 //! does is in its configuration (`guest::protocol`); what it says comes back as events over a
 //! channel of its own. A guest that dies, hangs, warns or oopses is failed or inconclusive, with its log kept and
 //! named, never passed.
@@ -19,6 +19,7 @@ mod initramfs;
 pub mod kernel;
 mod kernel_modules;
 mod kernel_source;
+pub mod kernel_spec;
 mod libraries;
 mod madt;
 pub mod module;

@@ -86,8 +86,8 @@ fn parse_product<'a>(
             return Err(format!(
                 "`{}` is {} and cannot be compared with {}",
                 of.metric,
-                wanted.describe(),
-                unit.describe()
+                wanted.in_words(),
+                unit.in_words()
             ));
         }
         _ => return Err("a product of two measures is not comparable with one: at most one factor may be a metric, a size or a time".into()),

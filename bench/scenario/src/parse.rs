@@ -14,6 +14,9 @@ use crate::model::{Arm, Expect, Op, Scenario};
 use config::problem::{Problems, suggest_known};
 use config::reader::{self, Table, Value};
 
+/// Smaller guests do not boot a distribution kernel with its initramfs.
+const LEAST_MEMORY: u64 = 512 << 20;
+
 pub(crate) fn parse_scenario(name: &str, file: &str, text: &str) -> Result<Scenario, Problems> {
     let known = &[
         "title", "host", "tier", "twin", "disk", "cgroup", "job", "phase", "expect", "agent",

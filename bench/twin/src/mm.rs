@@ -7,7 +7,7 @@
 //! | [`zone`] | free pages and watermarks |
 //! | [`lru`], `reclaim.rs` | the page cache in the order it came, and taking clean pages of it |
 //! | [`page`], [`node`] | pages one by one, where jobs map memory, and what swaps them |
-//! | [`shrink`], [`throttle`], [`scan_control`], [`vmstat`] | what reclaim does with these, and who sleeps in it |
+//! | [`shrink`], [`throttle`], [`scan_control`], [`effort`], [`vmstat`] | what reclaim does with these, and who sleeps in it |
 //! | [`xarray`] | which pages of a file are marked |
 //! | [`state`] | cgroups, writebacks, files |
 //! | `account.rs` | counting pages on their way |
@@ -17,6 +17,7 @@
 
 mod account;
 pub mod domain;
+pub mod effort;
 pub mod fprop;
 pub mod lru;
 pub mod node;

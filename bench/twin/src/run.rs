@@ -5,9 +5,9 @@ mod measure;
 
 use crate::host::SimHost;
 use crate::mm::File;
+use crate::mm::vmstat::Reclaimed;
 use crate::mm::vmstat::Vmstat;
 use crate::mm::xarray::Pages;
-use crate::mm::zone::Reclaimed;
 use crate::probe::Watched;
 use crate::sched::psi::LostTime;
 use crate::setup::{self, HostConfig, Refusal};

@@ -16,9 +16,10 @@ pub use reclaimer::Step;
 
 use crate::blk::Waiter;
 use crate::mm::ScanResult;
+use crate::mm::effort::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::mm::scan_control::Reclaimer;
 use crate::mm::throttle::KSWAPD;
-use crate::mm::zone::{KSWAPD_WAKE, MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
+use crate::mm::zone::KSWAPD_WAKE;
 use crate::sched::psi::PsiFlags;
 use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, wake_at};

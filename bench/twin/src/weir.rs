@@ -20,7 +20,7 @@ mod window;
 pub use window::{Call, Room};
 
 use crate::jbd2::Jbd2;
-use crate::mm::zone::Reclaimed;
+use crate::mm::vmstat::Reclaimed;
 use crate::sim::clock::{Ns, Ticks};
 use policy::amend;
 use policy::bandwidth::Level;

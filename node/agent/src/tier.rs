@@ -4,6 +4,7 @@
 
 mod address_space;
 pub mod balancer;
+mod choice;
 mod damon;
 mod engine;
 mod groups;

@@ -40,7 +40,7 @@ impl Unit {
     }
 
     /// The quantity in words, for people.
-    pub fn describe(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Unit::Nanoseconds => "a time",
             Unit::Microseconds => "a time in microseconds (a plain number)",

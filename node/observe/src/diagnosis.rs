@@ -21,6 +21,7 @@
 //! /sys/fs/cgroup/victim/memory.dirty_min`.
 
 mod bandwidth;
+mod binding;
 mod command;
 pub mod domain;
 mod drain;
@@ -33,9 +34,11 @@ mod io_max;
 mod killed;
 mod levels;
 mod limit;
+mod lost;
 pub mod owed;
 mod queue;
 mod reclaim;
+mod reclaim_split;
 mod remedy;
 mod stock;
 mod sync;
@@ -43,13 +46,14 @@ mod unchanged;
 mod verdict;
 
 pub use domain::Domain;
+pub use holders::Holder;
 pub use killed::Killed;
 pub use levels::Level;
-pub use reclaim::{ReclaimPart, Split};
+pub use lost::{Lost, TaskLost};
+pub use reclaim_split::{ReclaimPart, Split};
 pub use remedy::Remedy;
 pub use stock::StockVerdict;
-pub use unchanged::{Unchanged, Why};
-pub use verdict::{Cause, Diagnosis, Holder, Lost, TaskLost, Verdict};
+pub use verdict::{Cause, Diagnosis, Unchanged, Verdict, Why};
 
 use crate::model::cgroup::display_path;
 use crate::model::event::{SYNC_BEGAN, WOKE};

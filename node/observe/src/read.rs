@@ -9,5 +9,6 @@ pub(crate) mod file;
 pub mod host;
 pub mod recording;
 pub(crate) mod trace;
+mod values;
 
 pub use file::read_content;

@@ -230,6 +230,142 @@ fn no_module_joins_a_circle() {
     }
 }
 
+/// Code without comments and unit tests.
+fn code_of(text: &str) -> String {
+    let lines = without_tests(text).lines();
+    let code = lines.map(|line| line.split("//").next().unwrap_or(line));
+    code.collect::<Vec<_>>().join("\n")
+}
+
+/// Names of a tree of `use`, each with `before` in front of it: `a::{b, c::d}` has two.
+fn names_in(tree: &str, before: &[String], found: &mut Vec<Vec<String>>) {
+    let (mut depth, mut begin) = (0, 0);
+    let ends = tree.char_indices().filter(|(_, c)| {
+        depth += i32::from(*c == '{') - i32::from(*c == '}');
+        *c == ',' && depth == 0
+    });
+    let ends: Vec<usize> = ends.map(|(at, _)| at).chain([tree.len()]).collect();
+    for end in ends {
+        let one = tree[begin..end].trim();
+        begin = end + 1;
+        let (path, below) = match one.split_once("::{") {
+            Some((path, below)) => (path, below.strip_suffix('}')),
+            None => (one, None),
+        };
+        let names = path.split("::").map(str::to_owned);
+        let path: Vec<String> = before.iter().cloned().chain(names).collect();
+        match below {
+            Some(below) => names_in(below, &path, found),
+            None => found.push(path),
+        }
+    }
+}
+
+/// Paths in a file's code that begin with `crate`, `super` or `self`, from the crate's root on.
+fn paths_used(code: &str, module: &[String]) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for start in ["crate::", "super::", "self::"] {
+        for (at, _) in code.match_indices(start) {
+            let is_part_of_path = code[..at].ends_with(|c: char| is_part(c) || c == ':');
+            if is_part_of_path {
+                continue;
+            }
+            let (mut depth, rest) = (0, &code[at..]);
+            let end = rest.find(|c: char| {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                depth < 0 || depth == 0 && !is_part(c) && !":{}".contains(c)
+            });
+            let mut paths = Vec::new();
+            names_in(&rest[..end.unwrap_or(rest.len())], &[], &mut paths);
+            for path in paths {
+                let above = path.iter().take_while(|name| *name == "super").count();
+                let base = match path[0].as_str() {
+                    "crate" => 0,
+                    _ => module.len().saturating_sub(above),
+                };
+                let names = path[above.max(usize::from(above == 0))..].iter();
+                found.push(module[..base].iter().chain(names).cloned().collect());
+            }
+        }
+    }
+    found
+}
+
+/// Files of a crate as modules, and the modules below its root that each uses.
+fn file_uses(name: &str) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
+    let source = source_folder(name);
+    let root = Path::new(ROOT).join(&source);
+    let is_test = |path: &Path| {
+        let shown = path.to_string_lossy();
+        shown.ends_with("tests.rs") || shown.contains("/tests/")
+    };
+    let mut sources = BTreeMap::new();
+    for path in files(&source, "rs")
+        .into_iter()
+        .filter(|path| !is_test(path))
+    {
+        let inside = path.strip_prefix(&root).expect("inside").with_extension("");
+        let names = inside
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned());
+        let module: Vec<String> = names
+            .filter(|name| !["lib", "main", "mod"].contains(&name.as_str()))
+            .collect();
+        sources.insert(module, code_of(&read(&path)));
+    }
+    let own_module = |path: &[String]| {
+        let lengths = (1..=path.len()).rev();
+        let mut modules = lengths.map(|length| path[..length].to_vec());
+        modules.find(|module| sources.contains_key(module))
+    };
+    let mut uses = BTreeMap::new();
+    for (module, code) in &sources {
+        let paths = paths_used(code, module);
+        let used = paths.iter().filter_map(|path| own_module(path));
+        let used: BTreeSet<Vec<String>> = used.filter(|used| used != module).collect();
+        uses.insert(module.clone(), used);
+    }
+    uses
+}
+
+/// A file can be read once those that it uses are known: none of a crate use each other in a circle.
+#[test]
+fn no_file_of_a_crate_joins_a_circle() {
+    let uses = file_uses("observe");
+    let file = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
+    for (from, to) in [
+        // By `use super::{...}`, `use crate::...` and within a function.
+        ("diagnosis/remedy", "diagnosis/command"),
+        ("collect/live", "model/cgroup"),
+        ("diagnosis/unchanged", "diagnosis/command"),
+    ] {
+        assert!(uses[&file(from)].contains(&file(to)), "{from} -> {to}");
+    }
+    let mut arrows = Vec::new();
+    for package in packages() {
+        let name = text(&package["name"]);
+        let uses = file_uses(&name);
+        for (from, used) in &uses {
+            for to in used {
+                let (mut seen, mut next) = (BTreeSet::new(), vec![to]);
+                while let Some(at) = next.pop() {
+                    if seen.insert(at) {
+                        next.extend(uses.get(at).into_iter().flatten());
+                    }
+                }
+                if seen.contains(from) {
+                    arrows.push(format!("{name}: {} -> {}", from.join("/"), to.join("/")));
+                }
+            }
+        }
+    }
+    assert_eq!(
+        arrows,
+        Vec::<String>::new(),
+        "files that use each other in a circle"
+    );
+}
+
 #[test]
 fn modules_use_only_layers_below() {
     for (name, layers) in LAYERS {

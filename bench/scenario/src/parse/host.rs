@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `[host]` and `[[disk]]`: the machine.
 
-use super::{name, tier};
+use super::{LEAST_MEMORY, name, tier};
 use crate::model::{Disk, DiskKind, Filesystem, HostSpec, Reclaim, Tier, Twin};
 use config::problem::suggest_known;
 use config::reader::{Table, Value};
@@ -9,8 +9,6 @@ use config::units;
 use knobs::{ASSIST_THREADS_MAX, DRAIN_SECONDS_MAX};
 use std::collections::BTreeMap;
 
-/// Smaller guests do not boot a distribution kernel with its initramfs.
-pub(super) const LEAST_MEMORY: u64 = 512 << 20;
 /// Of what the model counts one by one.
 const MOST_COST_NS: u64 = 60_000_000_000;
 /// More than the model needs; a guest of the lab has at most 64.

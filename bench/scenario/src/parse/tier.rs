@@ -2,8 +2,7 @@
 //! `[[tier]]`, a job's `memory`, `[agent]`: memory of several speeds, who reads it and who moves
 //! it.
 
-use super::host::LEAST_MEMORY;
-use super::name;
+use super::{LEAST_MEMORY, name};
 use crate::model::{Agent, Backing, ENGINES, HostSpec, JobMemory, Pattern, Tier, node_lists};
 use config::problem::suggest_known;
 use config::reader::{Table, Value};

@@ -2,9 +2,9 @@
 //! One who reclaims, between two steps (`struct scan_control`). What it does:
 //! `vmscan/reclaimer.rs`.
 
-use super::shrink::{Batch, ReclaimStat};
+use super::effort::SWAP_CLUSTER_MAX;
+use super::page::Pfn;
 use super::throttle::Nap;
-use super::zone::SWAP_CLUSTER_MAX;
 use crate::sim::clock::Ticks;
 
 /// Priority that each pass begins with.
@@ -26,6 +26,36 @@ pub enum Stage {
     Progress,
     /// A priority ends.
     Ends,
+}
+
+/// Pages found, by state (`struct reclaim_stat`, and what `scan_control` sums up of it).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReclaimStat {
+    /// Pages of files that were dirty or in writeback.
+    pub dirty: u64,
+    /// Dirty pages that are not in writeback.
+    pub unqueued_dirty: u64,
+    /// Of these, in writeback and marked before.
+    pub congested: u64,
+    /// Pages in writeback.
+    pub writeback: u64,
+    /// In writeback, marked before, where only such are met.
+    pub immediate: u64,
+    /// Pages that were isolated.
+    pub taken: u64,
+    /// Pages of files that were isolated.
+    pub file_taken: u64,
+}
+
+/// Pages that a reclaimer has isolated.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Pages kept, with the list of each.
+    pub(super) kept: Vec<(Pfn, usize)>,
+    /// Of these, to be written to the swap disk first.
+    pub out: Vec<Pfn>,
+    /// Number of pages isolated, and the list they are from.
+    pub(super) isolated: (u64, usize),
 }
 
 /// State of one who reclaims.

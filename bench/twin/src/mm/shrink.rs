@@ -10,40 +10,10 @@
 //! do is not modelled.
 
 use super::Mm;
+use super::effort::SWAP_CLUSTER_MAX;
 use super::node::Kernel;
 use super::page::{ACTIVE_ANON, ACTIVE_FILE, INACTIVE_ANON, INACTIVE_FILE, Pfn, flag};
-use super::scan_control::Reclaimer;
-use super::zone::SWAP_CLUSTER_MAX;
-
-/// Pages found, by state (`struct reclaim_stat`, and what `scan_control` sums up of it).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ReclaimStat {
-    /// Pages of files that were dirty or in writeback.
-    pub dirty: u64,
-    /// Dirty pages that are not in writeback.
-    pub unqueued_dirty: u64,
-    /// Of these, in writeback and marked before.
-    pub congested: u64,
-    /// Pages in writeback.
-    pub writeback: u64,
-    /// In writeback, marked before, where only such are met.
-    pub immediate: u64,
-    /// Pages that were isolated.
-    pub taken: u64,
-    /// Pages of files that were isolated.
-    pub file_taken: u64,
-}
-
-/// Pages that a reclaimer has isolated.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    /// Pages kept, with the list of each.
-    kept: Vec<(Pfn, usize)>,
-    /// Of these, to be written to the swap disk first.
-    pub out: Vec<Pfn>,
-    /// Number of pages isolated, and the list they are from.
-    isolated: (u64, usize),
-}
+use super::scan_control::{Batch, Reclaimer};
 
 impl Mm {
     /// Looks at up to `most` pages of an inactive list; returns how many it isolated.

@@ -19,9 +19,9 @@
 //! reclaimed is to be written.
 
 use super::Mm;
+use super::effort::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use super::node::{Kernel, Sleeper};
 use super::vmstat::Reason;
-use super::zone::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::sim::SimEvent;
 use crate::sim::clock::{HZ, Ticks};
 

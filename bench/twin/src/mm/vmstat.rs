@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Counters of reclaim, where pages are kept one by one.
 
-use super::zone::Reclaimed;
 use crate::sim::clock::Ns;
 use std::collections::BTreeMap;
 
@@ -114,5 +113,33 @@ impl Vmstat {
             all.insert(name, stalls.all);
         }
         all
+    }
+}
+
+/// Pages looked at, and the results; since the host began.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reclaimed {
+    /// Pages kswapd has looked at.
+    pub pgscan_kswapd: u64,
+    /// Pages that kswapd has taken.
+    pub pgsteal_kswapd: u64,
+    /// Pages that tasks have looked at for themselves.
+    pub pgscan_direct: u64,
+    /// Number of times that they began to.
+    pub stalls: u64,
+    /// Tasks that were killed.
+    pub kills: u64,
+}
+
+impl Reclaimed {
+    /// Growth since it was `before`.
+    pub fn growth_since(&self, before: &Reclaimed) -> Reclaimed {
+        Reclaimed {
+            pgscan_kswapd: self.pgscan_kswapd - before.pgscan_kswapd,
+            pgsteal_kswapd: self.pgsteal_kswapd - before.pgsteal_kswapd,
+            pgscan_direct: self.pgscan_direct - before.pgscan_direct,
+            stalls: self.stalls - before.stalls,
+            kills: self.kills - before.kills,
+        }
     }
 }

@@ -29,13 +29,12 @@
 
 use super::Mm;
 use super::domain::PAGE;
+use super::effort::MAX_RECLAIM_RETRIES;
 use super::scan_control::Reclaimer;
+use super::vmstat::Reclaimed;
 use crate::sched::Kthread;
 use crate::sim::SimEvent;
 use crate::sim::clock::Ns;
-
-/// Pages that a task takes for itself at a time.
-pub const SWAP_CLUSTER_MAX: u64 = 32;
 
 /// Levels of free pages that are low.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,8 +69,6 @@ impl Watermarks {
     }
 }
 
-/// Looks in vain before kswapd gives up, or a task has another killed.
-pub const MAX_RECLAIM_RETRIES: u32 = 16;
 /// From being woken to running, and what a look takes besides its pages.
 pub const KSWAPD_WAKE: Ns = 20_000;
 
@@ -87,34 +84,6 @@ pub struct Kswapd {
     /// At work, where pages are kept one by one, and how often it has slept.
     pub reclaimer: Option<Box<Reclaimer>>,
     pub naps: u32,
-}
-
-/// Pages looked at, and the results; since the host began.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Reclaimed {
-    /// Pages kswapd has looked at.
-    pub pgscan_kswapd: u64,
-    /// Pages that kswapd has taken.
-    pub pgsteal_kswapd: u64,
-    /// Pages that tasks have looked at for themselves.
-    pub pgscan_direct: u64,
-    /// Number of times that they began to.
-    pub stalls: u64,
-    /// Tasks that were killed.
-    pub kills: u64,
-}
-
-impl Reclaimed {
-    /// Growth since it was `before`.
-    pub fn growth_since(&self, before: &Reclaimed) -> Reclaimed {
-        Reclaimed {
-            pgscan_kswapd: self.pgscan_kswapd - before.pgscan_kswapd,
-            pgsteal_kswapd: self.pgsteal_kswapd - before.pgsteal_kswapd,
-            pgscan_direct: self.pgscan_direct - before.pgscan_direct,
-            stalls: self.stalls - before.stalls,
-            kills: self.kills - before.kills,
-        }
-    }
 }
 
 /// The host's memory, as far as it is not the kernel's own.

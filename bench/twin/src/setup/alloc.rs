@@ -7,8 +7,8 @@
 use super::{Refusal, quote_name};
 use crate::mm::domain::PAGE;
 use crate::mm::node::{Kernel, Node};
+use crate::mm::vmstat::Reclaimed;
 use crate::mm::vmstat::Vmstat;
-use crate::mm::zone::Reclaimed;
 use crate::sim::clock::SECOND;
 use crate::task::alloc::Maps;
 use crate::task::fio::Work;

@@ -11,8 +11,8 @@
 
 use super::{State, Task, Tasks};
 use crate::blk::{Request, What};
+use crate::mm::effort::SWAP_CLUSTER_MAX;
 use crate::mm::node::ABSENT;
-use crate::mm::zone::SWAP_CLUSTER_MAX;
 use crate::sched::psi::PsiFlags;
 use crate::sim::SimEvent;
 use crate::sim::clock::{Ns, TICK};

@@ -14,9 +14,9 @@
 
 use super::{State, Task, Tasks};
 use crate::blk::Waiter;
+use crate::mm::effort::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::mm::scan_control::Reclaimer;
 use crate::mm::throttle::{KSWAPD, Nap};
-use crate::mm::zone::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::sched::psi::PsiFlags;
 use crate::sim::SimEvent;
 use crate::sim::clock::{TICK, wake_at};

@@ -10,13 +10,13 @@
 //! dirty it looks at 102,400 in all before it gives up, at 1 us each a tenth of a second.
 
 use crate::blk::{Request, What};
+use crate::mm::effort::SWAP_CLUSTER_MAX;
 use crate::mm::node::Kernel;
 use crate::mm::page::{ACTIVE_FILE, INACTIVE_ANON, INACTIVE_FILE};
+use crate::mm::scan_control::ReclaimStat;
 use crate::mm::scan_control::{DEF_PRIORITY, Reclaimer, Stage};
-use crate::mm::shrink::ReclaimStat;
 use crate::mm::throttle::Nap;
 use crate::mm::vmstat::Reason;
-use crate::mm::zone::SWAP_CLUSTER_MAX;
 use crate::sim::clock::Ns;
 use crate::writeback::Writeback;
 

@@ -6,7 +6,8 @@ use crate::common;
 use crate::module::{TESTS, counted};
 use kernel_image::KernelFile;
 use lab::Cache;
-use lab::kernel::{Kernel, KernelSpec};
+use lab::kernel::Kernel;
+use lab::kernel_spec::KernelSpec;
 use std::path::Path;
 use std::process::Command;
 

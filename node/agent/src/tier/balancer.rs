@@ -23,8 +23,9 @@
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Journal, JournalEvent};
+use crate::tier::choice::choose_engine;
 use crate::tier::damon;
-use crate::tier::engine::{Move, Way, choose_engine};
+use crate::tier::engine::{Move, Way};
 use crate::tier::groups::{Groups, Reading};
 use crate::tier::heat::Heats;
 use crate::tier::host::{TIERS, Tier, TierHost};

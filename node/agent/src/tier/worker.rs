@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The thread that moves pages, so that the agent goes on with everything else meanwhile.
 
-use crate::tier::engine::{Chosen, Engine, Heat, Move, MoveOutcome, Watched};
+use crate::tier::choice::Chosen;
+use crate::tier::engine::{Engine, Heat, Move, MoveOutcome, Watched};
 use crate::tier::host::Tier;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

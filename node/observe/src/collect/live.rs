@@ -3,7 +3,7 @@
 
 use super::covered::Covered;
 use super::homes::Homes;
-use super::tasks::{self, Asleep, Tasks};
+use super::tasks::{self, Asleep, Tasks, now_ns};
 use super::tracefs::Tracefs;
 use crate::model::cgroup::{ROOT, subtract_totals};
 use crate::model::host::{self as devices_of, HostSettings};
@@ -15,7 +15,6 @@ use crate::read::cgroup::Want;
 use crate::read::recording::{Recording, Samples};
 use crate::read::{cgroup, host};
 use anyhow::{Context, Result, bail};
-use nix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -302,13 +301,6 @@ fn describe_gone(root: &Path, target: &Target) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// The clock that events carry.
-pub(crate) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is a monotonic clock");
-    u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(now.tv_nsec()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 //! ended by then was in its maker's, unless it was moved (`homes`).
 
 use super::homes::Homes;
-use super::live::now_ns;
+use super::tasks::now_ns;
 use super::tracefs::Tracefs;
 use crate::model::cgroup::{self as cgroups_of, Cgroup, parent_path, path_up};
 use crate::model::event::{Event, Limits, What};

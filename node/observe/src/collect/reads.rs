@@ -11,8 +11,8 @@
 //! not guessed: reads that were under way then are forgotten.
 
 use super::homes::Homes;
-use super::live::now_ns;
 use super::syncs::Timed;
+use super::tasks::now_ns;
 use super::tracefs::Tracefs;
 use crate::model::event::{Event, What};
 use crate::model::trace::Trace;

@@ -6,7 +6,7 @@
 //! is asked for again only now and then.
 
 use super::homes::Homes;
-use super::live::now_ns;
+use super::tasks::now_ns;
 use super::tracefs::Tracefs;
 use crate::model::event::{Event, What};
 use crate::model::trace::Trace;

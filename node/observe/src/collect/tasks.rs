@@ -6,10 +6,10 @@
 //! 20 looked at every 100 ms: each is seen every 2 s, and a sleep that is seen counts 2 s. For the
 //! same reason only what may have changed is read when they are listed anew.
 
-use super::live::now_ns;
 use crate::model::cgroup::ROOT;
 use crate::model::observation::{Flushers, Progress};
 use crate::model::wait::{Wait, classify_wait};
+use nix::time::{ClockId, clock_gettime};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -410,6 +410,13 @@ pub fn serves_fuse(task: u32) -> bool {
         .flatten();
     let mut links = files.filter_map(|file| fs::read_link(file.path()).ok());
     links.any(|link| link == Path::new("/dev/fuse"))
+}
+
+/// The clock that events carry.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is a monotonic clock");
+    u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(now.tv_nsec()).unwrap_or(0)
 }
 
 #[cfg(test)]

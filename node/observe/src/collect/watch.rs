@@ -12,7 +12,8 @@
 //! little of what they show.
 
 use super::homes::Homes;
-use super::live::{LookOptions, now_ns};
+use super::live::LookOptions;
+use super::tasks::now_ns;
 use super::tracefs::Tracefs;
 use crate::model::cgroup::{self as cgroups_of, Cgroup};
 use crate::model::event::Limits;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who is judged together, and what they lost.
 
-use super::Lost;
+use super::binding;
 use super::domain::{self, Domain};
-use super::limit;
-use super::verdict::TaskLost;
+use super::lost::{Lost, TaskLost};
 use crate::model::cgroup::{INODE, UNKNOWN};
 use crate::model::observation::Observation;
 use crate::model::stall::{Stall, StallKind, Throttled};
@@ -254,13 +253,13 @@ impl<'a> Group<'a> {
     /// the host's.
     pub fn pause_decisions(&self, seen: &Observation) -> Vec<(Domain, &'a Stall, &'a Throttled)> {
         let path = self.domain_path(seen);
-        let binding = limit::tightest_binding(seen, &path);
+        let binding = binding::tightest_binding(seen, &path);
         let decision = |(stall, throttled): (&'a Stall, &'a Throttled)| {
             let domain = match domain::deciding_domain(seen, stall, throttled) {
                 Domain::Cgroup => match &binding {
                     Some(binding) if binding.path == path => Domain::Cgroup,
                     Some(_) => Domain::Ancestor,
-                    None if limit::is_about_the_hosts(seen, throttled) => Domain::Host,
+                    None if binding::is_about_the_hosts(seen, throttled) => Domain::Host,
                     None => Domain::Cgroup,
                 },
                 domain => domain,

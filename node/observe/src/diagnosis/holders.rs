@@ -2,7 +2,6 @@
 //! Who holds the dirty pages.
 
 use super::group::{Group, home_of};
-use super::verdict::Holder;
 use super::{MOST_VERDICTS, limit, owed};
 use crate::model::cgroup::Cgroup;
 use crate::model::cgroup::{INODE, display_path, parent_path};
@@ -10,7 +9,17 @@ use crate::model::host::PAGE;
 use crate::model::observation::Observation;
 use crate::model::stall::StallKind;
 use crate::model::text::format_size;
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// A cgroup that holds dirty pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Holder {
+    /// The cgroup, `/` for the root.
+    pub cgroup: String,
+    /// Dirty + writeback, without its descendants'.
+    pub bytes: u64,
+}
 
 /// Holders of the host's dirty pages, most first; descendants count for themselves. A trace, or a
 /// run of the twin, only has those of the cgroups that were throttled, on the device they were

@@ -25,7 +25,7 @@
 
 use super::domain::Domain;
 use super::group::{self, Group};
-use super::{io_max, limit};
+use super::{binding, io_max, limit};
 use crate::model::cgroup::{Cgroup, display_path, path_up};
 use crate::model::event::Pause;
 use crate::model::host::PAGE;
@@ -295,7 +295,7 @@ pub fn divide_losses(seen: &Observation, flows: &Flows) -> Vec<Owed> {
             );
         }
         if reclaimed[1] > 0.0 {
-            let binding = limit::tightest_binding(seen, &group.path);
+            let binding = binding::tightest_binding(seen, &group.path);
             let below = binding.map_or_else(|| group.path.clone(), |binding| binding.path);
             add(
                 &parts.memory_culprits(&group.path, &below),

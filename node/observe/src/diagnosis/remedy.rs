@@ -7,12 +7,13 @@
 //! dirties in 30 s (what the kernel lets lie at most), four times that because it was held back
 //! while it was measured, at least 16 MiB and at most what a floor may be.
 
+use super::binding::Binding;
 use super::command::cgroup_file;
 use super::domain::Domain;
 use super::group::Group;
 use super::holders::Blame;
 use super::io_max::HeldBack;
-use super::limit::{Binding, Derived};
+use super::limit::Derived;
 use crate::model::cgroup::{display_path, path_up};
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;

@@ -10,9 +10,9 @@
 
 use super::domain::Domain;
 use super::group::Group;
+use super::holders::Holder;
 use super::limit::Derived;
 use super::remedy;
-use super::verdict::Holder;
 use crate::model::cgroup::display_path;
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;

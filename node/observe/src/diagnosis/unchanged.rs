@@ -3,46 +3,14 @@
 //! would. Each with a command that leads further.
 
 use super::command::cgroup_file;
-use super::verdict::{Cause, Verdict};
+use super::verdict::{Cause, Unchanged, Verdict, Why};
 use crate::model::cgroup::{INODE, UNKNOWN};
 use crate::model::observation::Observation;
 use crate::model::wait::Wait;
-use serde::Serialize;
 
 /// The command that records all that a file has to have.
 const RECORD: &str =
     "trace-cmd record -e balance_dirty_pages -e global_dirty_state -e sched_switch sleep 30";
-
-/// Reason why there is no remedy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Why {
-    /// The wait is known, and no setting shortens it.
-    NothingHelps,
-    /// The source that was looked at does not show what would help.
-    NotShown,
-}
-
-/// Why there is no remedy.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Unchanged {
-    /// The reason, in a word.
-    pub why: Why,
-    /// The reason, in words.
-    pub because: String,
-    /// The command to type to see more.
-    pub command: String,
-}
-
-impl Unchanged {
-    /// In a sentence.
-    pub fn to_sentence(&self) -> String {
-        match self.why {
-            Why::NothingHelps => format!("known: nothing helps: {}", self.because),
-            Why::NotShown => format!("this source does not show which: {}", self.because),
-        }
-    }
-}
 
 fn with_reason(why: Why, because: &str, command: impl Into<String>) -> Unchanged {
     Unchanged {

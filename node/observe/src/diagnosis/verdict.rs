@@ -2,12 +2,13 @@
 //! What a diagnosis says; `--json` prints these as they are.
 
 use super::domain::Domain;
+use super::holders::Holder;
 use super::killed::Killed;
 use super::levels::Level;
-use super::reclaim::Split;
+use super::lost::{Lost, TaskLost};
+use super::reclaim_split::Split;
 use super::remedy::Remedy;
 use super::stock::StockVerdict;
-use super::unchanged::Unchanged;
 use crate::model::wait::Wait;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -106,46 +107,33 @@ pub struct Verdict {
     pub io_pressure_seconds: Option<f64>,
 }
 
-/// Time that tasks lost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Lost {
-    /// Added up over tasks.
-    pub seconds: f64,
-    /// Tasks that lost any.
-    pub tasks: usize,
-    /// Part of the wall time of these tasks.
-    pub share: f64,
-    /// Part of the time looked at in which at least one of them lost it; 0 where that is estimated.
-    pub some: f64,
-    /// Times; nothing where it is estimated from looks.
-    pub count: Option<usize>,
-    /// Median length in milliseconds.
-    pub p50_ms: f64,
-    /// 99th percentile in milliseconds.
-    pub p99_ms: f64,
-    /// Longest loss in milliseconds.
-    pub max_ms: f64,
-    /// `slept`: measured from beginning to end; `announced`: what the throttle said it would be;
-    /// `counted`: by weir's module; `looks`: estimated from looking now and then.
-    pub measured: &'static str,
+/// Reason why there is no remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// The wait is known, and no setting shortens it.
+    NothingHelps,
+    /// The source that was looked at does not show what would help.
+    NotShown,
 }
 
-/// A task that lost time.
+/// Why there is no remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TaskLost {
-    /// Id of the task.
-    pub task: u32,
-    /// The task's name; `?` if that is not known.
-    pub name: String,
-    /// Seconds that it lost.
-    pub seconds: f64,
+pub struct Unchanged {
+    /// The reason, in a word.
+    pub why: Why,
+    /// The reason, in words.
+    pub because: String,
+    /// The command to type to see more.
+    pub command: String,
 }
 
-/// A cgroup that holds dirty pages.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Holder {
-    /// The cgroup, `/` for the root.
-    pub cgroup: String,
-    /// Dirty + writeback, without its descendants'.
-    pub bytes: u64,
+impl Unchanged {
+    /// In a sentence.
+    pub fn to_sentence(&self) -> String {
+        match self.why {
+            Why::NothingHelps => format!("known: nothing helps: {}", self.because),
+            Why::NotShown => format!("this source does not show which: {}", self.because),
+        }
+    }
 }

@@ -11,7 +11,6 @@ use super::cgroup::{Cgroup, Io, IoMax};
 use super::dirty_stat::DirtyStat;
 use super::event::{Event, Limits, Pause, Rate, What};
 use super::host::{Device, HostSettings, PAGE, PressureTotals, Writeback};
-use super::observation::{Flushers, Progress};
 use super::reclaim::Vmscan;
 use knobs::Knob;
 use policy::division::HWEIGHT_SHOWN;
@@ -35,7 +34,7 @@ pub(crate) fn plausible_limit(bytes: u64) -> Option<u64> {
     (bytes <= MOST_BYTES).then_some(bytes)
 }
 
-fn all_at_most<const N: usize>(numbers: [u64; N], most: u64) -> bool {
+pub(super) fn all_at_most<const N: usize>(numbers: [u64; N], most: u64) -> bool {
     numbers.iter().all(|number| *number <= most)
 }
 
@@ -132,12 +131,6 @@ impl Plausible for PressureTotals {
             memory_full,
         } = *self;
         all_at_most([io_some, io_full, memory_some, memory_full], MOST_NS / 1000)
-    }
-}
-
-impl Plausible for Progress {
-    fn is_plausible(&self) -> bool {
-        self.values().all(|bytes| *bytes <= MOST_BYTES)
     }
 }
 
@@ -305,22 +298,5 @@ impl Plausible for DirtyStat {
             && plausible_counts([throttled_usec, weight_held, weight_held_usec])
             && plausible_counts([bandwidth_held, bandwidth_held_usec])
             && plausible_counts([window_held, window_held_usec])
-    }
-}
-
-impl Plausible for Flushers {
-    fn is_plausible(&self) -> bool {
-        let Flushers {
-            looks,
-            ran,
-            in_journal,
-            in_reclaim,
-            idle,
-            rounds,
-            ref ran_for,
-        } = *self;
-        plausible_counts([looks, rounds])
-            && all_at_most([ran, in_journal, in_reclaim, idle], looks)
-            && ran_for.values().all(|ran| *ran <= rounds)
     }
 }

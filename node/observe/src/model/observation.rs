@@ -2,6 +2,7 @@
 //! All that is known of a stretch of time, from a live look or from a file. A file has the events
 //! and nothing else; what it lacks stays empty, and the diagnosis has to say so.
 
+use super::bounds::{MOST_BYTES, Plausible, all_at_most, plausible_counts};
 use super::cgroup::Cgroup;
 use super::event::{Event, Limits, Rate, What};
 use super::host::{Device, HostSettings, PressureTotals};
@@ -178,5 +179,28 @@ impl Observation {
     /// The name of a task.
     pub fn name_of(&self, task: u32) -> &str {
         self.names.get(&task).map_or("?", String::as_str)
+    }
+}
+
+impl Plausible for Progress {
+    fn is_plausible(&self) -> bool {
+        self.values().all(|bytes| *bytes <= MOST_BYTES)
+    }
+}
+
+impl Plausible for Flushers {
+    fn is_plausible(&self) -> bool {
+        let Flushers {
+            looks,
+            ran,
+            in_journal,
+            in_reclaim,
+            idle,
+            rounds,
+            ref ran_for,
+        } = *self;
+        plausible_counts([looks, rounds])
+            && all_at_most([ran, in_journal, in_reclaim, idle], looks)
+            && ran_for.values().all(|ran| *ran <= rounds)
     }
 }

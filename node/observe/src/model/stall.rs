@@ -276,6 +276,17 @@ fn end_open_stalls(
     }
 }
 
+impl Trace {
+    /// Leaves out what came before, but for what goes on at that time, which begins then.
+    pub(crate) fn cut_before(&mut self, ns: u64) {
+        self.clean_events();
+        let after = self.events.partition_point(|event| event.ns <= ns);
+        let after = self.events.split_off(after);
+        self.events = carried_events(self, ns);
+        self.events.extend(after);
+    }
+}
+
 /// Events of stalls that have begun and not ended at `ns`, as if they began there: for readers of a
 /// trace in slices. Of a pause what was announced and not slept yet is left. Example: 100 ms
 /// announced at 7.000 s, cut at 7.060 s: the slice before has 60 ms, the next begins with a pause

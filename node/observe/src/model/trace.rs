@@ -5,7 +5,6 @@
 
 use super::bounds::Plausible;
 use super::event::{Event, Limits, What};
-use super::stall;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Events of a stretch of time.
@@ -24,15 +23,6 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Leaves out what came before, but for what goes on at that time, which begins then.
-    pub(crate) fn cut_before(&mut self, ns: u64) {
-        self.clean_events();
-        let after = self.events.partition_point(|event| event.ns <= ns);
-        let after = self.events.split_off(after);
-        self.events = stall::carried_events(self, ns);
-        self.events.extend(after);
-    }
-
     /// Leaves out what came after. What has not ended by then counts up to the last event: these
     /// limits.
     pub(crate) fn cut_after(&mut self, (ns, limits): (u64, Limits)) {
@@ -64,6 +54,7 @@ impl Trace {
 mod tests {
     use super::*;
     use crate::model::event::{Pause, WOKE};
+    use crate::model::stall;
 
     #[test]
     fn what_counts_is_what_was_slept_between_beginning_and_end() {

@@ -2,7 +2,7 @@
 //! Cgroups, from their files.
 
 use super::dirty_stat;
-use super::host::pressure_total;
+use super::values::{flat_value, parse_number, pressure_total};
 use crate::model::bounds::{self, MOST_BYTES};
 use crate::model::cgroup::{Cgroup, Io, IoMax, ROOT};
 use crate::model::stack::Stack;
@@ -265,18 +265,6 @@ fn parse_floor(text: &str) -> Option<u64> {
         return Some(0);
     }
     parse_number(text).map(|floor| floor.min(MOST_BYTES))
-}
-
-/// A number; nothing for `max` and for what is not there.
-pub(crate) fn parse_number(text: &str) -> Option<u64> {
-    text.trim().parse().ok()
-}
-
-pub(crate) fn flat_value(text: &str, key: &str) -> u64 {
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-    value.and_then(parse_number).unwrap_or(0)
 }
 
 /// `254:0 rbps=max wbps=1048576`, by device.

@@ -6,7 +6,7 @@
 //! of `8:0`, and a FUSE on `0:45` are written through `8:0` and `0:45`; ntfs-3g on `8:2` through
 //! its own, `8:2-fuseblk`.
 
-use super::host::{read_number, read_text};
+use super::values::{read_number, read_text};
 use crate::model::host::{Device, QueueBound, Writeback};
 use crate::model::stack::Stack;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@
 //! `/db` has a weight: `/db`, `/web` and `/web/a` are asked, and so is the root, which has no such
 //! file.
 
-use super::cgroup::{flat_value, parse_number};
+use super::values::{flat_value, parse_number};
 use crate::model::bounds;
 use crate::model::cgroup::{Cgroup, parent_path, path_up};
 use crate::model::dirty_stat::DirtyStat;

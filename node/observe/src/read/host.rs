@@ -3,11 +3,11 @@
 
 pub use super::device::{read_devices, read_stack};
 
+use super::values::{flat_value, pressure_total, read_number, read_text};
 use crate::model::event::Limits;
 use crate::model::host::{HostSettings, PressureTotals};
 use crate::model::reclaim::Vmscan;
 use knobs::PageSize;
-use std::fs;
 use std::path::Path;
 
 /// `/proc/vmstat`: limits as the kernel computes them now.
@@ -42,7 +42,7 @@ pub fn read_vmscan(root: &Path) -> Vmscan {
     let text = read_text(&root.join("proc/vmstat"));
     let mut vmscan = Vmscan::default();
     for (name, number) in vmscan.named_counters() {
-        *number = PageSize::running().to_units(super::cgroup::flat_value(&text, name));
+        *number = PageSize::running().to_units(flat_value(&text, name));
     }
     vmscan
 }
@@ -57,14 +57,6 @@ pub fn read_pressure(root: &Path) -> PressureTotals {
         memory_some: pressure_total(&memory, "some"),
         memory_full: pressure_total(&memory, "full"),
     }
-}
-
-/// The running total of a line of a pressure file, in microseconds.
-pub(crate) fn pressure_total(text: &str, line: &str) -> u64 {
-    text.lines()
-        .find(|text| text.starts_with(line))
-        .and_then(|text| text.rsplit_once("total=")?.1.trim().parse().ok())
-        .unwrap_or(0)
 }
 
 impl HostSettings {
@@ -127,15 +119,6 @@ fn dirtyable_pages(zoneinfo: &str) -> u64 {
     }
     zone_over(&mut high, &mut managed, &mut protected);
     free.saturating_sub(reserve) + cache
-}
-
-/// A file's, empty if it cannot be had.
-pub(super) fn read_text(file: &Path) -> String {
-    fs::read_to_string(file).unwrap_or_default()
-}
-
-pub(super) fn read_number(file: &Path) -> u64 {
-    read_text(file).trim().parse().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ struct Head {
 #[derive(Default, Serialize, Deserialize)]
 struct State {
     /// `true` of a running kernel, not of a model of one: what flushers and devices did is known.
-    #[serde(default = "yes")]
+    #[serde(default = "unless_said")]
     is_live: bool,
     seconds: f64,
     names: BTreeMap<u32, String>,
@@ -137,7 +137,7 @@ impl Plausible for State {
     }
 }
 
-fn yes() -> bool {
+fn unless_said() -> bool {
     true
 }
 
