@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_floor_may_be_automatic() {
         let floor = |text: &str| parse_knob(0, text.as_bytes(), 4_096);
-        assert_eq!(crate::names::knob_file(0), Some("dirty_min"));
+        assert_eq!(crate::names::knob_file(0), Some("memory.dirty_min"));
         for text in ["auto", " auto\n", "auto 5242880\n", "auto 5M"] {
             assert_eq!(floor(text), Ok(0), "{text:?}");
         }
