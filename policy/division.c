@@ -104,8 +104,8 @@ weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead)
 }
 
 /*
- * Virtual time of one that has waited for its turn for WEIR_DIVISION_TURN_MS, with @vtime, where the
- * others' least is @least: no further ahead than by two parts more than it may be.  What sync and
+ * Virtual time of one that has waited for its turn for WEIR_DIVISION_TURN_MS, with @vtime, where
+ * the others' least is @least: no further ahead than by two parts more than it may be.  What sync and
  * fsync submit is charged and held by nothing.  Where that is more than what is due, pages
  * that no sync is about would never be written.
  */

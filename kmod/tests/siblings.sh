@@ -31,7 +31,8 @@ dirtied() {
 dirtied_pages() {
 	awk '$1 == "nr_dirtied" { print $2 }' /proc/vmstat
 }
-# keeps_bound NAME: a parent's bound of 2M, by what the host dirties in 20 s, once the first calls of its tasks are over
+# keeps_bound NAME: a parent's bound of 2M, by what the host dirties in 20 s, once the first calls
+# of its tasks are over
 keeps_bound() {
 	sleep 12
 	got=$(dirtied 20)

@@ -29,8 +29,8 @@ dirty_kib() {
 	echo "$least"
 }
 
-in_cgroup p/heavy sh -c 'while :; do dd if=/dev/zero of=/mnt/d/heavy bs=64k count=4096 conv=notrunc; done' \
-	2>/dev/null &
+in_cgroup p/heavy sh -c 'while :; do
+	dd if=/dev/zero of=/mnt/d/heavy bs=64k count=4096 conv=notrunc; done' 2>/dev/null &
 sleep 10
 in_cgroup p/light sh -c 'dd if=/dev/zero of=/mnt/d/left bs=64k count=8 2>/dev/null
 	while :; do dd if=/dev/zero of=/mnt/d/synced bs=64k count=16 conv=notrunc,fsync; sleep 0.5; done' \

@@ -25,8 +25,8 @@
 #   drain       root's drain_seconds and drain_tighten, against vm.dirty_bytes of the same
 # "nfs" and "fuse": the tenant is on such a filesystem on top of disk "d", its FUSE daemon in a
 # cgroup of its own; root needs the locks of "d", which the NFS server's threads or the daemon take.
-# "many" has a hundred such tasks, or COUNT (environment), instead of one, whose owner kills, moves and freezes them, and
-# switches the knob, all the time.  "apart": each in a cgroup of its own, with the knob.
+# "many" has a hundred such tasks, or COUNT (environment), instead of one, whose owner kills, moves
+# and freezes them, and switches the knob, all the time.  "apart": each in a cgroup of its own, with the knob.
 #
 # Behind "memory", a ceiling may make a neighbour wait as long as that does: it is what a tenant
 # does without weir, which has its pages written all the time, too.

@@ -108,7 +108,7 @@ impl Level {
 
 impl Level {
     /// Tasks of one of `parts` of a line with `bound` ended, and did not wait for `pages`.
-    pub fn leave(&mut self, parts: u64, bound: u64, now_ns: u64, pages: u64) {
+    pub fn leave_pages(&mut self, parts: u64, bound: u64, now_ns: u64, pages: u64) {
         // SAFETY: the pointer is valid for the call, exclusively.
         unsafe { c::weir_bandwidth_leave(self, parts, bound, now_ns, pages) }
     }
@@ -241,12 +241,12 @@ mod tests {
     #[test]
     fn what_ended_tasks_left_is_paid_at_the_rate_of_their_part() {
         let mut left = started();
-        left.leave(2, 2 * MIB, START, 1_024);
+        left.leave_pages(2, 2 * MIB, START, 1_024);
         assert_eq!(left.left_ms(2, 2 * MIB, START), 4_000);
         assert_eq!(left.left_ms(2, 2 * MIB, START + 3_000 * MS), 1_000);
         assert_eq!(left.left_ms(1, 2 * MIB, START + 3_000 * MS), 500);
         assert_eq!(left.left_ms(2, 2 * MIB, START + 5_000 * MS), 0);
-        left.leave(2, 2 * MIB, START + 5_000 * MS, 1 << 30);
+        left.leave_pages(2, 2 * MIB, START + 5_000 * MS, 1 << 30);
         assert_eq!(left.left_ms(2, 2 * MIB, START + 5_000 * MS), OWED_MOST_MS);
     }
 

@@ -71,7 +71,7 @@ pub fn lead(vtime: u64, least: u64, ahead: u64) -> u64 {
 }
 
 /// Virtual time of a flusher that has waited for its turn for a second, with `vtime`.
-pub fn cap(vtime: u64, least: u64, ahead: u64, part: u64, hweight: u32) -> u64 {
+pub fn cap_vtime(vtime: u64, least: u64, ahead: u64, part: u64, hweight: u32) -> u64 {
     c::weir_division_cap(vtime, least, ahead, part, hweight)
 }
 
@@ -202,12 +202,12 @@ mod tests {
     fn what_was_synced_delays_no_turn_for_ever() {
         let light = HWEIGHT_ONE / 100;
         let synced = charge(7 * UNIT, 256, light);
-        let capped = cap(synced, 7 * UNIT, 50, 16, light);
+        let capped = cap_vtime(synced, 7 * UNIT, 50, 16, light);
         assert!(lead(synced, 7 * UNIT, 50) > 25_000);
         assert_eq!(lead(capped, 7 * UNIT, 50), 3_201);
         // what a flusher submits itself is never as far ahead
         let own = charge(57 * UNIT, 16, light);
-        assert_eq!(cap(own, 7 * UNIT, 50, 16, light), own);
+        assert_eq!(cap_vtime(own, 7 * UNIT, 50, 16, light), own);
     }
 
     #[test]
