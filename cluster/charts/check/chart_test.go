@@ -218,9 +218,10 @@ func TestPrivileges(t *testing.T) {
 
 // In mode auto a node without the module goes on, in stock mode, and the module is tried again.
 func TestAuto(t *testing.T) {
-	found := render(t, "--set", "mode=auto,module.again=60", "--set-json", `agent.limit=["/batch/*"]`)
+	found := render(t, "--set", "mode=auto,module.again=60,module.fair=true", "--set-json", `agent.limit=["/batch/*"]`)
 	spec := found.set(t).Spec.Template.Spec
-	arguments := map[string]string{"nri": "--auto=/run/weir/pods.toml", "node": "--auto", "agent": "--root=/host"}
+	arguments := map[string]string{"nri": "--auto=/run/weir/pods.toml", "node": "--auto", "agent": "--root=/host",
+		"load": "--fair", "load-again": "--fair"}
 	again := map[string]string{"build-again": "", "load-again": "SYS_MODULE SYSLOG"}
 	for _, c := range append(slices.Clone(spec.InitContainers), spec.Containers...) {
 		if argument, ok := arguments[c.Name]; ok && !slices.Contains(c.Args, argument) {

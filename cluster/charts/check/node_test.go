@@ -12,7 +12,7 @@ import (
 )
 
 // scripts are what the chart's containers run on a node.
-const scripts = "../../packaging/node/"
+const scripts = "../../../packaging/node/"
 
 // machine is a node as the scripts see it: no headers, and a weir that is refused.
 type machine struct {

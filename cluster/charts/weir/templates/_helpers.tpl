@@ -74,3 +74,8 @@ host: {{ $listen | regexFind "^.*:" | trimSuffix ":" | trimPrefix "[" | trimSuff
 port: {{ $listen | regexFind "[0-9]+$" }}
 path: {{ index . 1 }}
 {{- end }}
+
+{{/* Options of `weir load`, a list. */}}
+{{- define "weir.parameters" -}}
+{{- list (ternary "--observe" "" .Values.module.observe) (ternary "--fair" "" .Values.module.fair) | compact | toJson -}}
+{{- end }}
