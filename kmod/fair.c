@@ -52,7 +52,7 @@ void weir_fair_fill_pool(void)
 					       READ_ONCE(weir_pool.floors_total));
 }
 
-static void start_counting(struct weir_record *record)
+static void add_writer(struct weir_record *record)
 {
 	struct weir_record *at;
 
@@ -69,7 +69,7 @@ static void start_counting(struct weir_record *record)
 }
 
 /* Its floor ends with that, if it is a part. */
-static void stop_counting(struct weir_record *record)
+static void remove_writer(struct weir_record *record)
 {
 	struct weir_record *at;
 
@@ -142,7 +142,7 @@ void weir_fair_start(struct weir_record *record)
 	raw_spin_lock(&fair_lock);
 	if (!record->writes && !record->fair_ended && !has_set_floor(record)) {
 		WRITE_ONCE(record->wrote, jiffies);
-		start_counting(record);
+		add_writer(record);
 		set_floor(record, find_floor(record));
 	}
 	raw_spin_unlock(&fair_lock);
@@ -154,7 +154,7 @@ void weir_fair_leave(struct weir_record *record, bool for_good)
 	raw_spin_lock(&fair_lock);
 	record->fair_ended |= for_good;
 	if (record->writes) {
-		stop_counting(record);
+		remove_writer(record);
 		set_floor(record, 0);
 	}
 	raw_spin_unlock(&fair_lock);
@@ -208,7 +208,7 @@ static void evaluate_next(void)
 						      fair_writers);
 
 	if (!still_writes(record)) {
-		stop_counting(record);
+		remove_writer(record);
 		set_floor(record, 0);
 		return;
 	}
