@@ -333,7 +333,14 @@ fn ten_thousand_floors_hold_no_lock_for_long() {
 }
 
 fn fair_parts_protect_without_a_knob(kernel: &str) {
-    let options = ["--cpus", "1", "--disk", "d=1G,ext4,4M/s", "--disk", "s=1G,ext4,256K/s"];
+    let options = [
+        "--cpus",
+        "1",
+        "--disk",
+        "d=1G,ext4,4M/s",
+        "--disk",
+        "s=1G,ext4,256K/s",
+    ];
     counted(kernel, "fair.sh", &options, &[]);
 }
 

@@ -134,7 +134,9 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     }
     let state = module_state(&system);
     let message = if args.fair {
-        format!("weir is loaded ({state}). Each cgroup that dirties pages has its fair part as a floor.")
+        format!(
+            "weir is loaded ({state}). Each cgroup that dirties pages has its fair part as a floor."
+        )
     } else {
         format!(
             "weir is loaded ({state}). It does nothing until a knob is set, for example:\n  echo 64M > /sys/fs/cgroup/NAME/memory.dirty_min"
