@@ -6,7 +6,8 @@
 # umount of an overlay, mv, rm, fsfreeze and its end, sync -f: each with a window may take 1.1 times
 # what it takes without one in the same boot, the sum of ROUNDS of them.  A window of a page is
 # refused: the least is 64K.  Then the tenant's own io.max keeps its window full for seconds: a
-# remount, which waits for no page but for the flusher, takes a second at the most.
+# remount, which waits for no page but for the flusher, takes a second at the most.  (Without a window
+# it takes two minutes on 7.3, where the flusher itself waits for io.max.)
 . /tap.sh
 rounds=${1:-2}
 [ $# -eq 0 ] || shift
@@ -159,7 +160,6 @@ for at in /mnt/*; do
 		as_tenant "echo max >$own/memory.writeback_bytes"
 		judge "$name" "$window"
 	done
-	stick "$at" max
 	stick "$at" 64K
 	ok "$name: a flusher that io.max keeps at its window lets go" between 0 "$(tail -n 1 /tmp/remounts)" 100
 done
