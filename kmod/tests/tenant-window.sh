@@ -7,7 +7,7 @@
 # what it takes without one in the same boot, the sum of ROUNDS of them.  A window of a page is
 # refused: the least is 64K.  Then the tenant's own io.max keeps its window full for seconds: a
 # remount, which waits for no page but for the flusher, takes a second at the most.  (Without a window
-# it takes two minutes on 7.3, where the flusher itself waits for io.max.)
+# it waits for s_umount for two minutes on 7.3.)
 . /tap.sh
 rounds=${1:-2}
 [ $# -eq 0 ] || shift
