@@ -291,6 +291,17 @@ static void take_over(struct weir_call *call, const struct weir_call *later)
 	}
 }
 
+/* The current task dies with what it owes. */
+static void leave_debts(const struct weir_call *call)
+{
+	int i;
+
+	for (i = 0; i < WEIR_DEBTS; i++) {
+		if (call->debts[i] && call->debts[i]->leave)
+			call->debts[i]->leave(call);
+	}
+}
+
 static void work_runs(struct callback_head *work)
 {
 	struct weir_call *call = call_of(work);
@@ -313,7 +324,7 @@ static void work_runs(struct callback_head *work)
 		}
 	}
 	if (weir_call_dies())
-		weir_bandwidth_leave_call(call);
+		leave_debts(call);
 	free_call(call);
 }
 

@@ -267,30 +267,6 @@ static noinline void weir_bandwidth_sleep(long timeout)
 	barrier();
 }
 
-static const struct weir_debt bandwidth_debt = {
-	.due_ms = bandwidth_due_ms,
-	.sleep = weir_bandwidth_sleep,
-};
-
-/* Have the current task wait for @hold at its return; true if it will. */
-static bool owe_bandwidth(const struct weir_bandwidth_hold *hold)
-{
-	struct weir_call *call;
-	u64 pages;
-
-	if (weir_task_urgent() || current->flags & PF_LOCAL_THROTTLE)
-		return false;
-	call = weir_call_get();
-	if (!call)
-		return false;
-	/* of all passes of the call */
-	pages = call->debts[WEIR_DEBT_BANDWIDTH] ? call->owed[WEIR_DEBT_BANDWIDTH].hold.pages : 0;
-	call->debts[WEIR_DEBT_BANDWIDTH] = &bandwidth_debt;
-	call->owed[WEIR_DEBT_BANDWIDTH].hold = *hold;
-	call->owed[WEIR_DEBT_BANDWIDTH].hold.pages += pages;
-	return true;
-}
-
 /*
  * The current task ends and has not waited for @pages: at each bound of its path, tasks that are
  * made in the same part wait for them.  Under RCU.
@@ -310,6 +286,43 @@ static void leave_pages(struct weir_record *record, u64 pages)
 					     record->bandwidth_bytes, ktime_get_ns(), pages);
 		raw_spin_unlock(&record->lock);
 	}
+}
+
+/* The current task dies with what @call owes. */
+static void bandwidth_leave(const struct weir_call *call)
+{
+	struct weir_record *record;
+
+	rcu_read_lock();
+	record = weir_record_nearest(css_of_current());
+	if (record)
+		leave_pages(record, call->owed[WEIR_DEBT_BANDWIDTH].hold.pages);
+	rcu_read_unlock();
+}
+
+static const struct weir_debt bandwidth_debt = {
+	.due_ms = bandwidth_due_ms,
+	.sleep = weir_bandwidth_sleep,
+	.leave = bandwidth_leave,
+};
+
+/* Have the current task wait for @hold at its return; true if it will. */
+static bool owe_bandwidth(const struct weir_bandwidth_hold *hold)
+{
+	struct weir_call *call;
+	u64 pages;
+
+	if (weir_task_urgent() || current->flags & PF_LOCAL_THROTTLE)
+		return false;
+	call = weir_call_get();
+	if (!call)
+		return false;
+	/* of all passes of the call */
+	pages = call->debts[WEIR_DEBT_BANDWIDTH] ? call->owed[WEIR_DEBT_BANDWIDTH].hold.pages : 0;
+	call->debts[WEIR_DEBT_BANDWIDTH] = &bandwidth_debt;
+	call->owed[WEIR_DEBT_BANDWIDTH].hold = *hold;
+	call->owed[WEIR_DEBT_BANDWIDTH].hold.pages += pages;
+	return true;
 }
 
 /*
@@ -342,20 +355,6 @@ void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_ho
 	}
 	if (observe)
 		hold->least = 0;
-	rcu_read_unlock();
-}
-
-/* The current task dies with what @call owes. */
-void weir_bandwidth_leave_call(const struct weir_call *call)
-{
-	struct weir_record *record;
-
-	if (!call->debts[WEIR_DEBT_BANDWIDTH])
-		return;
-	rcu_read_lock();
-	record = weir_record_nearest(css_of_current());
-	if (record)
-		leave_pages(record, call->owed[WEIR_DEBT_BANDWIDTH].hold.pages);
 	rcu_read_unlock();
 }
 

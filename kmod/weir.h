@@ -625,6 +625,8 @@ struct weir_debt {
 	/* For how long still, in ms?  A step has taken @slept_ns; 0 when the wait begins. */
 	u64 (*due_ms)(struct weir_call *call, u64 slept_ns);
 	void (*sleep)(long timeout);
+	/* The task dies with this debt; NULL: then it is gone. */
+	void (*leave)(const struct weir_call *call);
 };
 
 /* The debts of a system call, or a fault, of a task by now.  The task's own. */
@@ -668,7 +670,6 @@ void weir_bandwidth_drop(struct weir_record *record);
 void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_hold *hold);
 void weir_bandwidth_exit(void);
 void weir_bandwidth_fork(struct task_struct *child);
-void weir_bandwidth_leave_call(const struct weir_call *call);
 #else
 static inline bool weir_bandwidth_any(void) { return false; }
 static inline void weir_bandwidth_change(struct weir_record *record, u64 bytes) { }
@@ -678,7 +679,6 @@ static inline void weir_bandwidth_pass(u64 pages, unsigned int flags,
 				       struct weir_bandwidth_hold *hold) { }
 static inline void weir_bandwidth_exit(void) { }
 static inline void weir_bandwidth_fork(struct task_struct *child) { }
-static inline void weir_bandwidth_leave_call(const struct weir_call *call) { }
 #endif
 
 /* ceiling.c: writers that are let past a full ceiling */

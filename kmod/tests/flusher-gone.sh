@@ -165,7 +165,8 @@ round() {
 }
 
 # A round that does not end fails, and ends the guest with what each task stands in on its console:
-# flushers that hang for good do not let it be cleared.
+# flushers that hang for good do not let it be cleared.  A lock in freed memory is spun on with
+# interrupts off: then the guest is silent, and the run inconclusive, unless it is below KASAN.
 begin_watch() { # ROUND
 	(
 		exec >/dev/console 2>&1
