@@ -45,7 +45,7 @@ static u64 floor_room(struct weir_record *record)
 
 		left = min(left, weir_floor_left(weir_memory_room(record->css),
 						 held.dirty + held.writeback));
-		/* what is the cgroup's own fills its floor: find_cover() */
+		/* the cgroup's own pages fill its floor: find_cover() */
 		if (fair && record != own && weir_fair_filled(record))
 			left = 0;
 		if (weir_record_has_ceiling(record))

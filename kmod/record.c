@@ -268,7 +268,7 @@ static bool is_done(struct weir_record *record)
 	end_knobs(record);
 	if (record->children)
 		return false;
-	/* what it holds is its topmost cgroup's, where parts are fair; but once reparented */
+	/* its pages are its topmost cgroup's, where parts are fair; but once reparented */
 	if (!weir_tree_bound(record) &&
 	    (weir_layout.reparents || !READ_ONCE(weir_writer_count)))
 		return true;
