@@ -40,7 +40,7 @@ END
 
 state_case "promtool 3.5.3+ds1-6, @prometheus-io/lezer-promql 0.315.0, promql-parser 0.11.0" \
 	"each number is read by all three" \
-	"Prometheus, docs/querying/basics.md, \"Float literals and time durations\": examples"
+	"Prometheus, querying/basics.md, \"Float literals and time durations\": examples"
 seen=
 # The first three are examples without underscores, from the same page.
 for number in 3.4e-9 0x8f 1h30m 1_000_000 .123_456_789 0x_53_AB_F3_82; do

@@ -124,8 +124,10 @@ pub fn run(args: ExecArgs) -> Result<ExitCode> {
 const INSTALL: &str = "mkdir -p /sys/fs/cgroup/doctor /lib/modules/$(uname -r)/updates\n\
     [ ! -e /weir.ko ] || cp /weir.ko /lib/modules/$(uname -r)/updates/\n";
 
-// `weir doctor` with a kernel of the lab's. A doc comment would replace the help that a node has.
+// `weir doctor` with a kernel of the lab's. A doc comment would replace the help that a node has, and
+// a group would have the name of the node's.
 #[derive(clap::Args, Debug)]
+#[group(skip)]
 pub struct DoctorArgs {
     /// Ask another kernel, in a guest that boots it; as for `weir exec`, and with its exit statuses
     /// 125 and 126

@@ -281,7 +281,7 @@ impl SavedSettings {
     }
 }
 
-/// Whether a limit is below another; `max`, or what is no number, is below none.
+/// Compares two limits; `max`, or a text that is no number, is below none.
 fn is_below(limit: &str, other: &str) -> bool {
     let bytes = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
     bytes(limit) < bytes(other)
