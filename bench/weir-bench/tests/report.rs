@@ -208,7 +208,22 @@ fn a_page_is_whole_or_as_it_was() {
     assert!(link.is_symlink(), "the file is written, not the link");
     let text = std::fs::read(&page).expect("read");
     assert!(text.ends_with(b"</html>\n"));
-    // What is no file takes it as it comes.
+    // What is no file takes it as it comes, and what has no name.
     assert!(written(Path::new("/dev/stdout")) == text);
     assert_eq!(names(), 2);
+    let (removed, output) = (out.path().join("removed"), out.path().join("output"));
+    std::os::unix::fs::symlink("/proc/self/fd/1", &output).expect("made");
+    let mut file = std::fs::File::options();
+    let file = file.read(true).write(true).create_new(true).open(&removed);
+    let mut file = file.expect("made");
+    std::fs::remove_file(&removed).expect("removed");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weir-bench"));
+    command.args(["report", &trace, "--html"]).arg(&output);
+    let done = command.stdout(file.try_clone().expect("cloned")).status();
+    assert!(done.expect("runs").success());
+    assert!(output.is_symlink(), "it is still a link");
+    let mut after = Vec::new();
+    std::io::Seek::rewind(&mut file).expect("rewound");
+    std::io::Read::read_to_end(&mut file, &mut after).expect("read");
+    assert!(after == text);
 }

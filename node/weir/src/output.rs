@@ -64,17 +64,20 @@ pub fn print_note(text: impl Display) {
 }
 
 /// Writes a file, whole or not at all: until it is whole, what was there before stays. What is no
-/// file, a pipe for one, takes it as it comes.
+/// file, a pipe for one, takes it as it comes, and so does a link that leads to no name: `/dev/stdout`
+/// where the output's file was removed.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let why = || format!("cannot write {}", path.display());
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+    // Behind a link the file is replaced, not the link.
+    let named = path.canonicalize();
+    let leads_nowhere = named.is_err() && path.is_symlink();
+    if leads_nowhere || fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return fs::write(path, bytes).with_context(why);
     }
-    // Behind a link the file is replaced, not the link.
-    let place = path.canonicalize().unwrap_or_else(|_| path.into());
+    let place = named.unwrap_or_else(|_| path.into());
     let directory = place.parent().unwrap_or(Path::new("/"));
     let directory = if directory.as_os_str().is_empty() {
         Path::new(".")
