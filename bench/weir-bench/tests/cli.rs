@@ -119,7 +119,7 @@ fn the_twin_runs_a_scenario_the_same_every_time() {
         let mut command = weir();
         command.args(["run", "--on", "twin", "--repeat", "2", "--json"]);
         let output = command.arg(shipped("dirty-knobs")).assert().code(0);
-        // What it took is not the same every time, and is said beside.
+        // The time it took differs from run to run, and is said beside.
         let output = output.stderr(contains(" events, ").and(contains("MiB of memory at most")));
         String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
     };
@@ -404,7 +404,7 @@ fn a_kernel_nobody_has_could_not_be_run() {
 
 #[test]
 fn who_stops_reading_early_is_no_error() {
-    // What `head -c 0` leaves behind.
+    // A pipe that `head -c 0` has left.
     let (reader, writer) = nix::unistd::pipe().expect("made");
     drop(reader);
     let scenario = shipped("dirty-knobs");
@@ -421,7 +421,7 @@ fn who_stops_reading_early_is_no_error() {
             .output()
             .expect("ran");
         let said = String::from_utf8_lossy(&output.stderr);
-        // What a run took was said before.
+        // The time of a run was said before.
         let complaints = said
             .lines()
             .filter(|line| !line.starts_with("weir: twin: "));

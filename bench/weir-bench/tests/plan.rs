@@ -26,7 +26,7 @@ fn a_plan_is_the_weakest_that_will_do_and_says_what_was_too_weak() {
     let command = format!("echo {value} > /sys/fs/cgroup/victim/memory.dirty_min");
     assert_eq!(own["commands"][1], command.as_str());
 
-    // What was found runs as it was found.
+    // The plan runs as it was found.
     let set = format!("cgroup.victim.\"memory.dirty_min\"={value}");
     let sweep = weir()
         .args(["sweep", "--json", "--set", &set])

@@ -143,7 +143,7 @@ pub fn put_back(
     journal: &Journal,
 ) -> Result<(), String> {
     let (cgroup, limit) = (place.path.clone(), saved.limit());
-    let to = bytes_text(saved.original(place));
+    let to = bytes_text(saved.original_bytes(place));
     match remove_limit(saved, place, pages) {
         Ok(()) => journal.log_event(&JournalEvent::LimitPutBack { cgroup, limit, to }),
         Err(Refused::Found(FoundLimit::Foreign(value))) => {
@@ -162,7 +162,7 @@ pub fn put_back(
 fn remove_limit(saved: &mut SavedLimits, place: &CgroupDir, pages: u64) -> Result<(), Refused> {
     let found = compare_limit(saved.limit(), &place.directory, Some(pages));
     if found == FoundLimit::Own {
-        write(saved.limit(), &place.directory, saved.original(place))?;
+        write(saved.limit(), &place.directory, saved.original_bytes(place))?;
     }
     saved.forget_limit(place)?;
     match found {

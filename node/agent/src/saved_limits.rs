@@ -66,7 +66,7 @@ impl SavedLimits {
     }
 
     /// The limit in bytes to put back where the cgroup's is set; none for `max`.
-    pub fn original(&self, place: &CgroupDir) -> Option<u64> {
+    pub fn original_bytes(&self, place: &CgroupDir) -> Option<u64> {
         self.entries.get(&place.inode)?.original
     }
 
@@ -145,7 +145,7 @@ mod tests {
             panic!("{entries:?}")
         };
         assert_eq!((entry.inode, &entry.values[..]), (2, &[4096, 8192][..]));
-        assert_eq!(again.original(&place(2)), Some(16_384));
+        assert_eq!(again.original_bytes(&place(2)), Some(16_384));
         // As an agent wrote it that knew no other limit than `max`.
         fs::write(
             &file,
@@ -154,7 +154,7 @@ mod tests {
         .expect("written");
         let older = SavedLimits::open(&file, "memory.high").expect("read");
         assert_eq!(older.entries().count(), 1);
-        assert_eq!(older.original(&place(3)), None);
+        assert_eq!(older.original_bytes(&place(3)), None);
         fs::write(&file, "{\"version\": 2, \"entries\": []}").expect("written");
         let why = format!(
             "{:#}",

@@ -62,7 +62,7 @@ mod tests {
     };
 
     /// Parts of one parent's children with these weights.
-    fn parts(part: u64, weights: &[u32]) -> Vec<u64> {
+    fn divide_part(part: u64, weights: &[u32]) -> Vec<u64> {
         let all = weights.iter().map(|weight| u64::from(*weight)).sum();
         let of = |weight: &u32| child_part(part, *weight, all);
         weights.iter().map(of).collect()
@@ -73,22 +73,22 @@ mod tests {
     fn worked_example() {
         let pool = pool_pages(&SET);
         assert_eq!(pool, 6_553);
-        assert_eq!(part_floor(parts(pool, &[100])[0], pool), 0);
-        assert_eq!(parts(pool, &[100, 100]), [3_276, 3_276]);
+        assert_eq!(part_floor(divide_part(pool, &[100])[0], pool), 0);
+        assert_eq!(divide_part(pool, &[100, 100]), [3_276, 3_276]);
         let kept = kept_pages(3_276, reserve::unused_pages(3_276, 1_000));
         assert_eq!(SET.host_thresh - kept, 7_192);
         let claimable = |host_dirty| claimable_pages(3_276, host_dirty, 8_192);
         assert_eq!([8_191, 8_192].map(claimable), [3_276, 4_095]);
-        let three = parts(pool, &[100; 3]);
+        let three = divide_part(pool, &[100; 3]);
         assert_eq!(three, [2_184; 3]);
-        assert_eq!(parts(three[2], &[100; 10]), [218; 10]);
+        assert_eq!(divide_part(three[2], &[100; 10]), [218; 10]);
     }
 
     #[test]
     fn a_hundred_children_have_one_part() {
         let pool = pool_pages(&SET);
-        let tenant = parts(pool, &[100, 100])[0];
-        let children = parts(tenant, &[100; 100]);
+        let tenant = divide_part(pool, &[100, 100])[0];
+        let children = divide_part(tenant, &[100; 100]);
         assert!(children.iter().sum::<u64>() <= tenant);
         assert_eq!(children[0], 32);
     }
@@ -99,7 +99,7 @@ mod tests {
             wanted_total,
             ..SET
         };
-        assert_eq!(parts(6_400, &[300, 100]), [4_800, 1_600]);
+        assert_eq!(divide_part(6_400, &[300, 100]), [4_800, 1_600]);
         assert_eq!(pool_pages(&set(2_553)), 4_000);
         assert_eq!(pool_pages(&set(u64::MAX)), 0);
         assert_eq!(part_floor(0, 0), 0, "nothing is left");
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn claims_at_the_limit_add_up_to_no_more_than_it() {
         for weights in [&[100, 100][..], &[1, 10_000, 17], &[100; 100]] {
-            let floors = parts(pool_pages(&SET), weights);
+            let floors = divide_part(pool_pages(&SET), weights);
             let all: u64 = floors
                 .iter()
                 .map(|floor| claimable_pages(*floor, 8_192, 8_192))
@@ -149,7 +149,10 @@ mod tests {
     fn parts_never_add_up_to_more_than_the_pool() {
         let weights: Vec<u32> = (1..=97).map(|n| n * n).collect();
         for pool in [1, 96, 6_553, crate::PAGES_MAX] {
-            assert!(parts(pool, &weights).iter().sum::<u64>() <= pool, "{pool}");
+            assert!(
+                divide_part(pool, &weights).iter().sum::<u64>() <= pool,
+                "{pool}"
+            );
         }
     }
 }
