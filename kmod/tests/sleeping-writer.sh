@@ -10,6 +10,8 @@
 # Of writers that sleep in weir's own waits, at their return to user mode:
 # paced/KIND: the same of a writer that waits for the bandwidth of its cgroup's parent, the least
 # there is.  It stays below that when its own cgroup goes.
+# left/KIND: the same of a task that was just made and waits for what writers left that were killed
+# in its cgroup; it holds nothing of a disk.
 # past/KIND: the same of a writer that waits for its parent's full ceiling, among thirty that do,
 # all with files of another cgroup's.
 #
@@ -28,6 +30,7 @@ rounds=${1:-2}
 [ $# -eq 0 ] || shift
 kinds=${*:-cgroup controller task device module
 	paced/cgroup paced/controller paced/task paced/device paced/module
+	left/cgroup left/controller left/task left/module
 	past/cgroup past/controller past/task past/device past/module}
 root=/sys/fs/cgroup
 pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
@@ -67,6 +70,24 @@ settle_down() { # PID
 start() { # CGROUP FILE
 	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs=64k count=20000 conv=notrunc' \
 		"$root/$1" "$2" 2>/dev/null &
+}
+
+# Writers of p/v are killed before they have waited.  $writer is one that is made after them: its
+# shell ends, as whatever it ran next would wait, too.
+start_after_killed() { # FILE
+	rm -f /tmp/made
+	sh -c 'echo 0 >"$0/cgroup.procs"
+		pids=
+		for i in $(seq 12); do
+			dd if=/dev/zero of=/mnt/d/w$i bs=64k count=20000 &
+			pids="$pids $!"
+		done
+		sleep 1
+		kill -9 $pids
+		wait $pids
+		dd if=/dev/zero of="$1" bs=64k count=20000 conv=notrunc &
+		echo $! >/tmp/made' "$root/p/v" "$1" 2>/dev/null
+	writer=$(cat /tmp/made)
 }
 
 # A PCI disk that is pulled, and comes back: slow, as a writer whose disk is clean is let go.
@@ -126,10 +147,11 @@ round() {
 	elsewhere= caller=
 	[ -z "$3" ] || throttle='[[]weir[]]' caller=task_work_run
 	before_it=1
-	if [ "$3" = paced ]; then
+	if [ "$3" = paced ] || [ "$3" = left ]; then
 		echo 64K >$root/p/memory.dirty_bandwidth
 		elsewhere=p/w
 		before_it=12
+		[ "$3" = paced ] || before_it=0
 	elif [ "$3" = past ]; then
 		echo 1M >$root/p/memory.dirty_bytes
 		elsewhere=p/w
@@ -153,9 +175,13 @@ round() {
 		start p/w /mnt/d/w$i
 		beside="$beside $!"
 	done
-	[ $before_it -eq 1 ] || sleep 1
-	start p/v $place/v
-	writer=$!
+	[ $before_it -le 1 ] || sleep 1
+	if [ "$3" = left ]; then
+		start_after_killed $place/v
+	else
+		start p/v $place/v
+		writer=$!
+	fi
 	usleep 200000
 	limits 2097152
 	# one that does not, on a busy machine, makes a round that does not count

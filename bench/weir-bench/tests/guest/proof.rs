@@ -151,11 +151,13 @@ fn hostile(name: &str, kernel: &str, options: &str, arguments: &[&str]) {
 /// CPU still looks up a place in memory that the other has just moved.
 const LOSSES: &str = "cgroup controller task module \
      paced/cgroup paced/controller paced/task paced/module \
+     left/cgroup left/controller left/task left/module \
      past/cgroup past/controller past/task past/module";
 /// The module is not unloaded on 7.3 while thirty write others' files: that kernel's own throttle
 /// lets them fill the memory (`docs/experiments/0039-past-a-full-limit.md`).
 const LOSSES_7_3: &str = "cgroup controller task module \
      paced/cgroup paced/controller paced/task paced/module \
+     left/cgroup left/controller left/task left/module \
      past/cgroup past/controller past/task";
 const LOST_DISKS: &str = "device paced/device past/device";
 
@@ -191,7 +193,7 @@ fn a_hostile_tenant_does_no_harm() {
 fn a_writer_may_lose_what_it_sleeps_on() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
     let kinds = "cgroup controller task module \
-         paced/cgroup paced/task paced/module past/cgroup past/task";
+         paced/cgroup paced/task paced/module left/cgroup past/cgroup past/task";
     sleeping_writer("debian:6.12", &options, "1", kinds);
 }
 
