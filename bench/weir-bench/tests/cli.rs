@@ -475,7 +475,14 @@ fn what_a_host_cannot_honour_is_refused_at_once_before_anybody_is_asked() {
 fn a_run_in_guests_outside_a_source_tree_fails_at_once() {
     let place = tempfile::tempdir().expect("made");
     let binary = place.path().join("weir");
-    std::fs::copy(env!("CARGO_BIN_EXE_weir-bench"), &binary).expect("copied");
+    // By another process: what tests beside this one start would inherit the file open for
+    // writing, and a file that is open for writing cannot be run.
+    let copied = std::process::Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_weir-bench"))
+        .arg(&binary)
+        .status()
+        .expect("cp");
+    assert!(copied.success());
     let cache = place.path().join("cache");
     Command::new(binary)
         .args(["run", &shipped("dirty-knobs")])
