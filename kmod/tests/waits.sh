@@ -22,6 +22,8 @@
 #   window      memory.writeback_bytes of 64K, the least
 #   ceiling     memory.dirty_bytes of two pages
 #   memory      none of weir's: memory.max of 64M, by which the kernel bounds dirty pages itself
+#   iomax       none of weir's: io.max of 64K on its own writers, by which the kernel throttles them,
+#               for IOMAX_SECONDS (environment, 100)
 #   drain       root's drain_seconds and drain_tighten, against vm.dirty_bytes of the same
 # "nfs" and "fuse": the tenant is on such a filesystem on top of disk "d", its FUSE daemon in a
 # cgroup of its own; root needs the locks of "d", which the NFS server's threads or the daemon take.
@@ -29,7 +31,8 @@
 # and freezes them, and switches the knob, all the time.  "apart": each in a cgroup of its own, with the knob.
 #
 # Behind "memory", a ceiling may make a neighbour wait as long as that does: it is what a tenant
-# does without weir, which has its pages written all the time, too.
+# does without weir, which has its pages written all the time, too.  Behind "iomax", so may a weight:
+# the kernel's throttle holds a writer whose flusher is slow, whatever makes it slow.
 #
 # A wait of LIMIT seconds (10, environment) is left unfinished and printed as that much.  A case
 # that takes as long without the knob is skipped: a larger LIMIT decides it.
@@ -45,7 +48,7 @@ count=1
 locks= mechanisms= on_top= apart=
 for word; do
 	case $word in
-	bandwidth | weight | window | ceiling | memory | drain) mechanisms="$mechanisms $word" ;;
+	bandwidth | weight | window | ceiling | memory | iomax | drain) mechanisms="$mechanisms $word" ;;
 	many) count=${COUNT:-100} ;;
 	apart) apart=apart ;;
 	nfs | fuse) on_top=$word ;;
@@ -72,6 +75,7 @@ set_knob() {
 	window) as_tenant "for i in $knob_groups; do echo 64K >\$i/memory.writeback_bytes; done" ;;
 	ceiling) as_tenant "for i in $knob_groups; do echo 8K >\$i/memory.dirty_bytes; done" ;;
 	memory) as_tenant "echo 64M >$root/u/t/memory.max" ;;
+	iomax) as_tenant "echo $disk wbps=65536 >$root/u/t/a/io.max" ;;
 	drain)
 		echo 1 >/sys/module/weir/parameters/drain_tighten
 		echo 1 >/sys/module/weir/parameters/drain_seconds
@@ -85,6 +89,7 @@ reset_knob() {
 	window) for i in $knob_groups; do echo max >$i/memory.writeback_bytes; done ;;
 	ceiling) for i in $knob_groups; do echo max >$i/memory.dirty_bytes; done ;;
 	memory) echo max >$root/u/t/memory.max ;;
+	iomax) echo "$disk wbps=max" >$root/u/t/a/io.max ;;
 	drain)
 		echo 0 >/sys/module/weir/parameters/drain_seconds
 		echo 0 >/sys/module/weir/parameters/drain_tighten
@@ -105,7 +110,7 @@ torment() {
 # What the host has while a mechanism is tried, with its knob and without.
 set_host() { # MECHANISM
 	case $1 in
-	weight | window | drain) limits 16777216 ;;
+	weight | window | iomax | drain) limits 16777216 ;;
 	*) limits 268435456 ;;
 	esac
 }
@@ -124,14 +129,18 @@ tenant_at() { # AT
 measure() {
 	knob=
 	[ "$5" != with ] || knob=$(torment "$3")
-	[ "$3" != weight ] || in_cgroup u/t/rival su tenant -s /bin/sh -c "
-		while :; do dd if=/dev/zero of=$1/own/rival bs=64k count=1024; done" 2>/dev/null &
+	case $3 in
+	weight | iomax) in_cgroup u/t/rival su tenant -s /bin/sh -c "
+		while :; do dd if=/dev/zero of=$1/own/rival bs=64k count=1024; done" 2>/dev/null & ;;
+	esac
 	in_cgroup u/t/a /waits tenant "$2" $count "$mib" $apart "$(tenant_at "$1")" 2>/tmp/complaints &
 	# shellcheck disable=SC2086 # words
 	[ $count -eq 1 ] || in_cgroup u/t/rest /waits torment $root/u/t $knob &
 	sleep 1
 	in_cgroup neighbour /waits neighbour "$2" "$4" "$limit" "$1" >/tmp/ms 2>>/tmp/complaints
 	for i in a b; do echo 0 >$root/u/t/$i/cgroup.freeze; done
+	# a writer that the block layer throttles is not killable
+	[ "$3" != iomax ] || reset_knob iomax
 	for i in a b rest rival $(ls $root/u/t | grep '^[0-9]'); do
 		echo 1 >$root/u/t/$i/cgroup.kill
 		soon is_empty u/t/$i || return 1
@@ -154,20 +163,24 @@ seconds_of() { # MS
 try() { # AT LOCK MECHANISM
 	case=$(basename "$1")-$2-$3
 	set_host "$3"
+	disk=$(awk -v at="$1" '$5 == at { print $3 }' /proc/self/mountinfo)
 	# the bound and the ceiling have the same without
-	without=/tmp/without.$(basename "$1").$2.$(echo "$3" | sed 's/bandwidth\|ceiling/alone/')
+	without=/tmp/without.$(basename "$1").$2.$(echo "$3" | sed 's/bandwidth\|ceiling/alone/; s/iomax/weight/')
 	if [ ! -e "$without" ]; then
 		ok "$case: without the knob" measure "$@" 4 && mv /tmp/ms "$without"
 	fi
 	set_knob "$3" || { ok "$case: the knob can be set" false; return; }
-	ok "$case: with the knob" measure "$@" 6 with
+	# the call that holds the lock begins once one before it is over, a minute later
+	seconds=6
+	[ "$3" != iomax ] || seconds=${IOMAX_SECONDS:-100}
+	ok "$case: with the knob" measure "$@" $seconds with
 	reset_knob "$3"
 	with=$(cat /tmp/ms) without=$(cat "$without")
 	echo "# $2 $3 on $(basename "$1"): $(seconds_of "$with"), $(seconds_of "$without")"
-	stock=/tmp/stock.$(basename "$1").$2
+	stock=/tmp/stock.$(basename "$1").$2.$(echo "$3" | sed 's/ceiling/memory/; s/weight/iomax/')
 	case $3 in
-	memory) echo "$with" >"$stock" && return ;;
-	ceiling) [ ! -e "$stock" ] || [ "$(cat "$stock")" -le "$without" ] || without=$(cat "$stock") ;;
+	memory | iomax) echo "$with" >"$stock" && return ;;
+	ceiling | weight) [ ! -e "$stock" ] || [ "$(cat "$stock")" -le "$without" ] || without=$(cat "$stock") ;;
 	esac
 	if [ "$without" -ge $((limit * 1000)) ]; then
 		skip "$case: a neighbour waits for at most a second longer" \

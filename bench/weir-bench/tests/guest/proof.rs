@@ -293,6 +293,16 @@ fn a_neighbour_waits_no_longer_than_for_a_small_memory() {
     waits("waits-memory", "debian:6.12", disk, cases);
 }
 
+/// By a weight no longer than by `io.max` of its own, which is the kernel's own.
+#[test]
+#[ignore = "five minutes: make proof"]
+fn a_neighbour_waits_no_longer_than_for_a_small_io_max() {
+    let disk = "--disk d=1G,ext4,16M/s --env LIMIT=900 --env IOMAX_SECONDS=400 \
+         --append sysctl.kernel.hung_task_timeout_secs=0";
+    let cases = "rename unlink append iomax weight 16";
+    waits("waits-iomax", "debian:6.12", disk, cases);
+}
+
 /// What serves a tenant takes locks for it: threads of the NFS server, its own FUSE daemon.
 #[test]
 #[ignore = "five minutes: make proof"]
