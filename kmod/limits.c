@@ -145,13 +145,13 @@ static void leave_to_return(u64 ceiling, const struct weir_counts *counts,
  * Hold @limits, which were @stock, to every ceiling on the path; returns what its position
  * is judged by.
  */
-static enum weir_judged_by hold_to_ceilings(struct weir_limits *limits,
+static enum weir_pause_by hold_to_ceilings(struct weir_limits *limits,
 					    const struct weir_limits *stock,
 					    struct weir_record *record,
 					    struct cgroup_subsys_state *css,
 					    enum weir_pass kind, struct weir_pass_state *state)
 {
-	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
+	enum weir_pause_by by = WEIR_BY_CGROUP;
 
 	for (; record; record = record->parent) {
 		struct weir_counts counts;
@@ -170,14 +170,13 @@ static enum weir_judged_by hold_to_ceilings(struct weir_limits *limits,
 			continue;
 		}
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
-			by = record->css == css ? WEIR_JUDGED_BY_CEILING :
-						 WEIR_JUDGED_BY_ANCESTOR;
+			by = record->css == css ? WEIR_BY_CEILING : WEIR_BY_ANCESTOR;
 	}
 	return by;
 }
 
 static void limits_note(struct weir_pass_state *state, const struct weir_limits *limits,
-			enum weir_judged_by by)
+			enum weir_pause_by by)
 {
 	if (!state)
 		return;
@@ -192,21 +191,21 @@ static void apply_ceilings(struct weir_limits *limits, const struct weir_limits 
 			   struct weir_record *record, struct cgroup_subsys_state *css,
 			   enum weir_pass kind, struct weir_pass_state *state)
 {
-	enum weir_judged_by by;
+	enum weir_pause_by by;
 	bool held;
 
 	weir_tree_fresh(record, state);
 	if (state)
 		state->poll = WEIR_UNLIMITED;
 	by = hold_to_ceilings(limits, stock, record, css, kind, state);
-	held = (by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
+	held = (by != WEIR_BY_CGROUP && kind == WEIR_PASS_WRITER &&
 		weir_limits_brake(limits)) ||
 	       (state && state->uncapped);
 	if (READ_ONCE(weir_observe)) {
 		if (held)
 			weir_count(record, would_hold);
 		*limits = *stock;
-		by = WEIR_JUDGED_BY_KERNEL;
+		by = WEIR_BY_CGROUP;
 	} else if (held) {
 		weir_count(record, ceiling_held);
 	}
@@ -232,7 +231,7 @@ static void amend_memcg(void *dtc, struct weir_record *record,
 		if (weir_tree_capped(record))
 			apply_ceilings(&limits, &stock, record, css, kind, state);
 		else
-			limits_note(state, &limits, WEIR_JUDGED_BY_KERNEL);
+			limits_note(state, &limits, WEIR_BY_CGROUP);
 	}
 	put_limits(dtc, &limits, &was);
 }
@@ -281,7 +280,7 @@ static bool amend_surveyed(void *dtc, struct bdi_writeback *wb, struct weir_pass
 	} else if (!state->capped || wb->bdi->capabilities & BDI_CAP_STRICTLIMIT) {
 		state->thresh = FIELD(dtc, thresh);
 		state->dirty = FIELD(dtc, dirty);
-		state->judged_by = WEIR_JUDGED_BY_KERNEL;
+		state->judged_by = WEIR_BY_CGROUP;
 		state->cgroup_limits = true;
 	} else if (!weir_fault_loses()) {
 		was = limits = limits_of(dtc);

@@ -430,7 +430,7 @@ struct weir_pass_state {
 	u64 poll;			/* by the ceilings on the path, if there are any */
 	u64 thresh;
 	u64 dirty;
-	enum weir_judged_by judged_by;
+	enum weir_pause_by judged_by;
 	/* the pause the task is in */
 	bool paused;
 	enum weir_pause_by by;

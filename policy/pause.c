@@ -26,9 +26,5 @@ enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts)
 	if (facts->thresh != facts->cgroup_thresh ||
 	    facts->dirty != facts->cgroup_dirty)
 		return WEIR_BY_HOST;
-	switch (facts->judged_by) {
-	case WEIR_JUDGED_BY_CEILING: return WEIR_BY_CEILING;
-	case WEIR_JUDGED_BY_ANCESTOR: return WEIR_BY_ANCESTOR;
-	default: return WEIR_BY_CGROUP;
-	}
+	return facts->judged_by;
 }

@@ -344,12 +344,6 @@ int weir_amend_memcg(struct weir_limits *limits,
 
 /* pause.c: whose limit put a task to sleep. */
 
-enum weir_judged_by {
-	WEIR_JUDGED_BY_KERNEL,		/* the kernel's own limit for the cgroup */
-	WEIR_JUDGED_BY_CEILING,		/* the cgroup's ceiling */
-	WEIR_JUDGED_BY_ANCESTOR,	/* the ceiling of one above */
-};
-
 struct weir_pause_facts {
 	/* of the domain the kernel decided by */
 	weir_u64 thresh;
@@ -359,7 +353,8 @@ struct weir_pause_facts {
 	weir_u64 cgroup_dirty;
 	weir_u32 cgroup_seen;
 	weir_u32 strictlimit;
-	enum weir_judged_by judged_by;
+	/* within that: WEIR_BY_CGROUP, WEIR_BY_CEILING or WEIR_BY_ANCESTOR */
+	enum weir_pause_by judged_by;
 };
 
 enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);

@@ -29,7 +29,7 @@ use policy::drain::{self, Drain};
 use policy::floor::{Cover, FloorPass};
 use policy::headroom::{Headroom, Look};
 use policy::pass::Pass;
-use policy::pause::JudgedBy;
+use policy::pause::Decider;
 use policy::subtree::Subtree;
 use std::collections::BTreeMap;
 
@@ -141,7 +141,7 @@ pub struct Weir {
     flushers: Vec<window::Flusher>,
     held: u32,
     /// Limit that a cgroup's domain was judged by in the last pass.
-    judged_by: JudgedBy,
+    pub judged_by: Decider,
     /// Pages that the last pass over the host's domain, if it let its writer go, lets that dirty.
     pub released_poll: Option<u64>,
     stock: u64,

@@ -224,12 +224,6 @@ pub fn parse_stat(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// The names that `memory.dirty_stat` and the event `weir:dirty_pause` have for those whose limit
-/// put a task to sleep, by number.
-pub fn decider_names() -> impl Iterator<Item = &'static str> {
-    (0..).map_while(names::decider_name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,6 +328,5 @@ mod tests {
             [("in_effect", 1), ("ceiling", UNLIMITED), ("nr_passes", 7)]
         );
         assert_eq!(stat_keys()[0].name, "in_effect");
-        assert_eq!(decider_names().nth(1), Some("host"));
     }
 }

@@ -45,11 +45,11 @@ mod sync;
 mod unchanged;
 mod verdict;
 
-pub use domain::Domain;
 pub use holders::Holder;
 pub use killed::Killed;
 pub use levels::Level;
 pub use lost::{Lost, TaskLost};
+pub use policy::pause::Decider;
 pub use reclaim_split::{ReclaimPart, Split};
 pub use remedy::Remedy;
 pub use stock::StockVerdict;
@@ -125,14 +125,16 @@ fn note_purpose(seen: &Observation, verdicts: &mut [Verdict]) {
     for verdict in verdicts {
         let is_throttle = matches!(
             verdict.cause,
-            Cause::HostLimit | Cause::CgroupLimit | Cause::IoMax | Cause::Bandwidth
+            Cause::Throttle(Decider::Host | Decider::Cgroup | Decider::Ceiling)
+                | Cause::IoMax
+                | Cause::Bandwidth
         );
         let victim = blamed.iter().find(|(culprit, victim)| {
             *culprit == verdict.cgroup && verdict.culprit.as_ref() != Some(victim)
         });
         let own = seen.cgroup_at(verdict.cgroup.trim_start_matches('/'));
         let has_bound = own.is_some_and(|cgroup| match verdict.cause {
-            Cause::CgroupLimit => !cgroup.ceilings.is_empty(),
+            Cause::Throttle(Decider::Cgroup | Decider::Ceiling) => !cgroup.ceilings.is_empty(),
             Cause::Bandwidth => cgroup.bandwidth.is_some(),
             _ => false,
         });
@@ -218,7 +220,7 @@ fn judge_group(seen: &Observation, group: &Group) -> Verdict {
             .map(|cgroup| cgroup.io_pressure as f64 / 1e6),
     };
     if most <= 0.0 && !seen.is_live && !shows_waits(seen) {
-        verdict.cause = Cause::CannotTell;
+        verdict.cause = Cause::Throttle(Decider::Unknown);
         verdict.because =
             "the file has no event that shows a wait, so it does not tell whether any task stalled"
                 .into();
@@ -234,8 +236,8 @@ fn judge_group(seen: &Observation, group: &Group) -> Verdict {
         "ceiling" => {
             let own = seen.cgroup_at(&group.path);
             let domain = match own.is_some_and(|cgroup| !cgroup.ceilings.is_empty()) {
-                true => Domain::Ceiling,
-                false => Domain::Ancestor,
+                true => Decider::Ceiling,
+                false => Decider::Ancestor,
             };
             judge_throttled(seen, group, &[(domain, most)].into(), &mut verdict);
         }
@@ -357,13 +359,13 @@ fn judge_fuse(seen: &Observation, verdict: &mut Verdict) {
 fn judge_throttled(
     seen: &Observation,
     group: &Group,
-    decided: &BTreeMap<Domain, f64>,
+    decided: &BTreeMap<Decider, f64>,
     verdict: &mut Verdict,
 ) {
     let domain = decided
         .iter()
         .max_by(|a, b| a.1.total_cmp(b.1))
-        .map_or(Domain::Unknown, |(domain, _)| *domain);
+        .map_or(Decider::Unknown, |(domain, _)| *domain);
     let derived = limit::derive_limit(seen, group, domain);
     verdict.limit.clone_from(&derived.sentences);
     verdict.levels = levels::find_levels(seen, group);
@@ -390,34 +392,33 @@ fn judge_throttled(
         verdict.stock = Some(stock::io_max_suffices());
         return;
     }
-    let (cause, culprit, because) = match domain {
-        Domain::Host => {
+    let (culprit, because) = match domain {
+        Decider::Host => {
             let because = match &top {
                 Some(top) if *top == verdict.cgroup => format!("the host is at its limit of dirty pages, and {OWN}"),
                 Some(top) if blame.holds => format!("the host is at its limit of dirty pages, and {top} holds most of them"),
                 Some(top) => format!("the host is at its limit of dirty pages, and {top} dirties most of them"),
                 None => format!("the host is at its limit of dirty pages; {}", blame.to_sentence(&verdict.cgroup)),
             };
-            (Cause::HostLimit, top.clone(), because)
+            (top.clone(), because)
         }
-        Domain::Cgroup => (Cause::CgroupLimit, Some(verdict.cgroup.clone()), "the cgroup is at its own limit of dirty pages, the host is not".into()),
-        Domain::Ceiling => (Cause::CgroupLimit, Some(verdict.cgroup.clone()), "the cgroup is at its own ceiling of dirty pages".into()),
-        Domain::Ancestor => {
+        Decider::Cgroup => (Some(verdict.cgroup.clone()), "the cgroup is at its own limit of dirty pages, the host is not".into()),
+        Decider::Ceiling => (Some(verdict.cgroup.clone()), "the cgroup is at its own ceiling of dirty pages".into()),
+        Decider::Ancestor => {
             let above = derived.binding.as_ref().map(|binding| display_path(&binding.path));
             let because = match &above {
                 Some(above) => format!("{above}, above it, bounds how many pages may be dirty"),
                 None => "a cgroup above it bounds how many pages may be dirty".into(),
             };
-            (Cause::AncestorLimit, above, because)
+            (above, because)
         }
-        Domain::Device => (Cause::DeviceLimit, verdict.device.clone(), "the device is kept to its share of the limit, although the host is below it".into()),
-        Domain::Unknown => (
-            Cause::CannotTell,
+        Decider::Device => (verdict.device.clone(), "the device is kept to its share of the limit, although the host is below it".into()),
+        Decider::Unknown => (
             None,
             "writers were throttled, but the events that tell which limit decided are missing: record global_dirty_state as well".into(),
         ),
     };
-    verdict.cause = cause;
+    verdict.cause = Cause::Throttle(domain);
     verdict.culprit = culprit;
     verdict.because = because;
     verdict.remedies = remedy::throttle_remedies(seen, group, domain, &derived, &blame);
@@ -430,7 +431,7 @@ fn judge_throttled(
         verdict.device.as_deref(),
         top.as_deref().or(most),
     );
-    let is_own = domain == Domain::Host && verdict.culprit.as_ref() == Some(&verdict.cgroup);
+    let is_own = domain == Decider::Host && verdict.culprit.as_ref() == Some(&verdict.cgroup);
     if is_own && bound == drain::DrainBound::Device {
         note_outrun(seen, group, &derived, verdict);
     }
@@ -438,7 +439,7 @@ fn judge_throttled(
     let at = if is_own { 0 } else { verdict.remedies.len() };
     verdict.remedies.splice(at..at, more);
     // What lifts the host's limit lifts a cgroup's share of it.
-    let lifts = matches!(domain, Domain::Host | Domain::Cgroup);
+    let lifts = matches!(domain, Decider::Host | Decider::Cgroup);
     if lifts && seen.is_live && remedy::can_have_weir(seen) {
         match headroom::drain_seconds_remedy(seen, bound) {
             Ok(remedy) => {

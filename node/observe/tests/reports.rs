@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Traces as people send them, each with the right answer.
 
-use observe::diagnosis::{Cause, Verdict, Why, diagnose};
+use observe::diagnosis::{Cause, Decider, Verdict, Why, diagnose};
 use observe::{Observation, Target};
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,10 @@ fn refused(name: &str) -> String {
 #[test]
 fn a_cgroup_with_one_page_in_two_hundred_is_not_blamed() {
     let (_, verdict) = verdict("one-page-of-eight-thousand.txt");
-    assert_eq!((verdict.cause, verdict.culprit), (Cause::HostLimit, None));
+    assert_eq!(
+        (verdict.cause, verdict.culprit),
+        (Cause::Throttle(Decider::Host), None)
+    );
     let because = &verdict.because;
     assert!(
         because.contains("which cgroup holds them is not shown"),
@@ -57,7 +60,7 @@ fn a_cgroup_with_one_page_in_two_hundred_is_not_blamed() {
 #[test]
 fn a_fuse_filesystem_gets_its_share() {
     let (seconds, verdict) = verdict("fuse-share.txt");
-    assert_eq!(verdict.cause, Cause::DeviceLimit);
+    assert_eq!(verdict.cause, Cause::Throttle(Decider::Device));
     assert_eq!(
         verdict.remedies[0].command,
         "echo 100 > /sys/class/bdi/0:42/max_ratio"

@@ -13,7 +13,7 @@ use crate::drain::{self, Beat, Drain, PERCENT_OF_DIRTYABLE};
 use crate::floor::{Caps, Cover, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdict};
 use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
-use crate::pause::{self, By, JudgedBy};
+use crate::pause::{self, Decider};
 use crate::reserve::{self, Reservation};
 use crate::subtree::{Subtree, Tally};
 use crate::tier::{BY_CAPACITY, Group, Room, Settings, Tiers};

@@ -272,7 +272,6 @@ const weir_u64 weir_layout_constants[] = {
 	WEIR_PARSED, WEIR_PARSE_INVALID, WEIR_PARSE_RANGE, WEIR_BYTES_MAX,
 	WEIR_BY_UNKNOWN, WEIR_BY_HOST, WEIR_BY_CGROUP, WEIR_BY_CEILING,
 	WEIR_BY_ANCESTOR, WEIR_BY_DEVICE, WEIR_BY_COUNT,
-	WEIR_JUDGED_BY_KERNEL, WEIR_JUDGED_BY_CEILING, WEIR_JUDGED_BY_ANCESTOR,
 	sizeof(enum weir_pass), sizeof(enum weir_floor_verdict),
 	sizeof(enum weir_parsed),
 };

@@ -59,7 +59,7 @@ mod c {
         pub static weir_layout_reclaim_host: [u64; 4];
         pub static weir_layout_reclaim_group: [u64; 9];
         pub static weir_layout_reclaim_constants: [u64; 1];
-        pub static weir_layout_constants: [u64; 31];
+        pub static weir_layout_constants: [u64; 28];
     }
 }
 
@@ -435,7 +435,7 @@ fn constants_agree_with_the_header() {
     use floor::Verdict;
     use parse::Parsed;
     use pass::Pass;
-    use pause::{By, JudgedBy};
+    use pause::Decider;
     // SAFETY: an immutable array of this length, defined in layout.c.
     let from_c = unsafe { c::weir_layout_constants };
     let from_rust = [
@@ -457,16 +457,13 @@ fn constants_agree_with_the_header() {
         Parsed::Invalid as u64,
         Parsed::OutOfRange as u64,
         parse::BYTES_MAX,
-        By::Unknown as u64,
-        By::Host as u64,
-        By::Cgroup as u64,
-        By::Ceiling as u64,
-        By::Ancestor as u64,
-        By::Device as u64,
-        pause::BY_COUNT as u64,
-        JudgedBy::Kernel as u64,
-        JudgedBy::Ceiling as u64,
-        JudgedBy::Ancestor as u64,
+        Decider::Unknown as u64,
+        Decider::Host as u64,
+        Decider::Cgroup as u64,
+        Decider::Ceiling as u64,
+        Decider::Ancestor as u64,
+        Decider::Device as u64,
+        Decider::ALL.len() as u64,
         size_of::<Pass>() as u64,
         size_of::<Verdict>() as u64,
         size_of::<Parsed>() as u64,

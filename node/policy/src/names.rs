@@ -101,7 +101,7 @@ pub fn decider_name(by: u32) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pause::{BY_COUNT, By};
+    use crate::pause::Decider;
 
     #[test]
     fn lists_end_and_names_are_different() {
@@ -128,7 +128,10 @@ mod tests {
     #[test]
     fn deciders_are_in_the_order_of_their_numbers() {
         let names: Vec<&str> = (0..).map_while(decider_name).collect();
-        assert_eq!(names.len(), BY_COUNT);
-        assert_eq!(names[By::Ancestor as usize], "ancestor");
+        assert_eq!(names, Decider::ALL.map(Decider::name));
+        for decider in Decider::ALL {
+            assert_eq!(format!("{decider:?}").to_lowercase(), decider.name());
+            assert_eq!(Decider::by_name(decider.name()), Some(decider));
+        }
     }
 }

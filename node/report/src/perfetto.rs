@@ -120,7 +120,7 @@ fn add_tasks(run: &Timeline, trace: &mut Trace) {
                     },
                 ),
             ];
-            trace.add_slice(track, loss.at, end, loss.to.name(), &notes);
+            trace.add_slice(track, loss.at, end, loss.name(), &notes);
         }
         trace.add_counter(track, "dirtied", CounterUnit::Bytes, &task.progress);
     }

@@ -22,6 +22,8 @@ pub use seen::observation_timeline;
 pub use share::cgroup_shares;
 
 use config::Unit;
+use observe::diagnosis::Decider;
+use observe::owed::Limit;
 use std::time::SystemTime;
 
 /// Values over time, by time; one that is no number breaks the line.
@@ -148,47 +150,30 @@ pub struct Loss {
     /// Index of the task.
     pub task: usize,
     /// Cause of the loss.
-    pub to: To,
+    pub limit: Limit,
 }
 
-/// Causes that a task can lose time to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum To {
-    /// The throttle, by the host's limit.
-    Host,
-    /// The throttle, by a limit or ceiling of the cgroup or one above it.
-    Cgroup,
-    /// The throttle, by the device's share.
-    Device,
-    /// The throttle; by what cannot be told.
-    Unknown,
-    /// Direct or cgroup reclaim.
-    Reclaim,
-    /// fsync, or the journal.
-    Sync,
-}
+/// Names of losses in pictures and tables, in their order.
+pub const LOSS_NAMES: [&str; 6] = [
+    "pause: the host's limit",
+    "pause: a cgroup's limit",
+    "pause: the device's share",
+    "pause: limit not known",
+    "reclaim",
+    "fsync",
+];
 
-impl To {
-    /// All limits and causes that a pause goes to.
-    pub const ALL: [To; 6] = [
-        To::Host,
-        To::Cgroup,
-        To::Device,
-        To::Unknown,
-        To::Reclaim,
-        To::Sync,
-    ];
-
-    /// Name in pictures and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            To::Host => "pause: the host's limit",
-            To::Cgroup => "pause: a cgroup's limit",
-            To::Device => "pause: the device's share",
-            To::Unknown => "pause: limit not known",
-            To::Reclaim => "reclaim",
-            To::Sync => "fsync",
-        }
+impl Loss {
+    /// The loss's name, one of [`LOSS_NAMES`].
+    pub fn name(&self) -> &'static str {
+        LOSS_NAMES[match self.limit {
+            Limit::Throttle(Decider::Host) => 0,
+            Limit::Throttle(Decider::Cgroup | Decider::Ceiling | Decider::Ancestor) => 1,
+            Limit::Throttle(Decider::Device) => 2,
+            Limit::Throttle(Decider::Unknown) | Limit::IoMax => 3,
+            Limit::Memory | Limit::MemoryLimit => 4,
+            Limit::Fsync => 5,
+        }]
     }
 }
 

@@ -3,8 +3,10 @@
 //! by hostile names.
 
 use observe::Observation;
+use observe::diagnosis::Decider;
+use observe::owed::Limit;
 use observe::trace::Trace;
-use report::timeline::{self, CgroupSeries, Loss, Task, Timeline, To};
+use report::timeline::{self, CgroupSeries, Loss, Task, Timeline};
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// A stock 6.12, host's limit 32 MiB, one writer at 500 KiB/s beside one without limit.
@@ -164,7 +166,7 @@ fn what_is_left_out_is_said() {
             seconds: 0.1,
             is_announced: false,
             task: id as usize,
-            to: To::Host,
+            limit: Limit::Throttle(Decider::Host),
         });
     }
     let page = report::html_page(&[&run]);

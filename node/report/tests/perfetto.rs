@@ -3,8 +3,10 @@
 //! schema.
 
 use observe::Observation;
+use observe::diagnosis::Decider;
+use observe::owed::Limit;
 use observe::trace::Trace;
-use report::timeline::{self, Loss, Timeline, To};
+use report::timeline::{self, Loss, Timeline};
 use std::collections::BTreeMap;
 
 /// A stock 6.12, host's limit 32 MiB, one writer at 500 KiB/s beside one without limit.
@@ -143,25 +145,25 @@ fn slices(trace: &[u8]) -> Vec<(String, f64, f64)> {
 
 #[test]
 fn what_lies_in_another_takes_nothing_from_it() {
-    let loss = |at: f64, seconds: f64, to: To| Loss {
+    let loss = |at: f64, seconds: f64, limit: Limit| Loss {
         at,
         seconds,
         is_announced: false,
         task: 0,
-        to,
+        limit,
     };
     let run = Timeline {
         tasks: vec![timeline::Task::default()],
         losses: vec![
-            loss(0.0, 10.0, To::Sync),
-            loss(1.0, 2.0, To::Reclaim),
-            loss(4.0, 3.0, To::Host),
-            loss(5.0, 4.0, To::Host),
-            loss(12.0, 1.0, To::Host),
+            loss(0.0, 10.0, Limit::Fsync),
+            loss(1.0, 2.0, Limit::Memory),
+            loss(4.0, 3.0, Limit::Throttle(Decider::Host)),
+            loss(5.0, 4.0, Limit::Throttle(Decider::Host)),
+            loss(12.0, 1.0, Limit::Throttle(Decider::Host)),
         ],
         ..Timeline::default()
     };
-    let (pause, fsync) = (To::Host.name().to_string(), "fsync".to_string());
+    let (pause, fsync) = (timeline::LOSS_NAMES[0].to_string(), "fsync".to_string());
     assert_eq!(
         slices(&report::perfetto_trace(&run)),
         [

@@ -6,7 +6,7 @@ use crate::output;
 use anyhow::{Context, Result};
 use observe::Observation;
 use observe::Target;
-use observe::diagnosis::{Cause, Diagnosis, diagnose};
+use observe::diagnosis::{Cause, Decider, Diagnosis, diagnose};
 use observe::live::{self, LookOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ pub fn installed_module() -> Result<bool> {
 fn exit_status(diagnosis: &Diagnosis) -> u8 {
     match diagnosis.verdicts.first().map(|verdict| verdict.cause) {
         Some(Cause::Nothing) | None => 1,
-        Some(Cause::CannotTell) => 2,
+        Some(Cause::Throttle(Decider::Unknown)) => 2,
         Some(_) => 0,
     }
 }

@@ -8,7 +8,7 @@ use super::ratelimit::{DIRTY_POLL_THRESH, Rates};
 use super::xarray::Pages;
 use crate::sim::clock::{HZ, Ns, Ticks};
 use policy::bandwidth::Hold;
-use policy::pause::By;
+use policy::pause::Decider;
 
 /// Pages by what has become of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -341,7 +341,7 @@ pub struct Dirtier {
     /// Its pass began below a floor.
     pub below_floor: bool,
     /// It sleeps in a pass of the module's: who decided that, and since when.
-    pub paused: Option<(By, Ns)>,
+    pub paused: Option<(Decider, Ns)>,
 }
 
 impl Dirtier {

@@ -13,6 +13,7 @@ use crate::sim::clock::{Ns, SECOND, TICK};
 use crate::task::Tasks;
 use crate::weir::{CgroupRecord, Weir};
 use crate::xlog::Log;
+use policy::pause::Decider;
 use scenario::model::{Arm, Job, Phase, Scenario};
 
 /// Simulated time begins here, so that no clock is at 0.
@@ -47,6 +48,7 @@ impl HostConfig {
         let tasks = &mut host.tasks;
         tasks.cgroups.push(Cgroup::new(String::new(), None, HOST));
         let mut weir = Weir::default();
+        weir.judged_by = Decider::Cgroup;
         weir.groups.push(CgroupRecord::default());
         // A path comes before those below it; a parent that is not in the file is made too.
         for (path, settings) in &scenario.cgroups {

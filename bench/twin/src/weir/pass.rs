@@ -10,7 +10,7 @@ use policy::ceiling::{self, Limits};
 use policy::drain;
 use policy::floor::Verdict;
 use policy::pass::{Facts, Pass};
-use policy::pause::JudgedBy;
+use policy::pause::Decider;
 
 /// Of a pass over a cgroup's domain.
 fn pass_facts(kind: Pass) -> Facts {
@@ -120,7 +120,7 @@ impl Hooks {
             return;
         }
         let stock = *limits;
-        let mut judged_by = JudgedBy::Kernel;
+        let mut judged_by = Decider::Cgroup;
         let mut next = Some(index);
         while let Some(at) = next {
             next = self.cgroups[at].parent;
@@ -130,8 +130,8 @@ impl Hooks {
             counts.dirty = counts.dirty.saturating_sub(self.copied_pages(wb, kind));
             if limits.amend_by_ceiling(ceiling, &counts, kind) {
                 judged_by = match at == index {
-                    true => JudgedBy::Ceiling,
-                    false => JudgedBy::Ancestor,
+                    true => Decider::Ceiling,
+                    false => Decider::Ancestor,
                 };
             }
             if let Some(weir) = &mut self.weir {
@@ -140,7 +140,7 @@ impl Hooks {
         }
         let Some(weir) = &mut self.weir else { return };
         weir.judged_by = judged_by;
-        let is_judged = judged_by != JudgedBy::Kernel && kind == Pass::Writer;
+        let is_judged = judged_by != Decider::Cgroup && kind == Pass::Writer;
         if is_judged && limits.is_braking() {
             weir.groups[index].stats.held += 1;
         }

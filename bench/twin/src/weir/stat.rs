@@ -7,7 +7,7 @@ use crate::mm::domain::{Dtc, PAGE};
 use crate::sim::clock::{HZ, Ns};
 use policy::UNLIMITED;
 use policy::division;
-use policy::pause::{BY_COUNT, Facts};
+use policy::pause::{Decider, Facts};
 use std::collections::BTreeMap;
 
 /// The module's counters of a cgroup.
@@ -27,7 +27,7 @@ pub(super) struct Stats {
     /// Time in passes that paused.
     pub throttled_ns: Ns,
     /// Pauses, and time in them, by who decided them.
-    pub by: [(u64, Ns); BY_COUNT],
+    pub by: [(u64, Ns); Decider::ALL.len()],
     /// Calls of the cgroup's flushers that a weight held, and for how long.
     pub weight_held: u64,
     pub weight_held_ns: Ns,

@@ -209,13 +209,14 @@ const POD_LABELS: [[&str; 3]; 2] = [
 mod tests {
     use super::*;
     use crate::family::open_metrics;
+    use observe::diagnosis::Decider;
     use observe::owed::UNKNOWN;
 
     fn of(victim: &str, culprit: &str, seconds: f64) -> Owed {
         Owed {
             victim: victim.into(),
             culprit: culprit.into(),
-            limit: Limit::Host,
+            limit: Limit::Throttle(Decider::Host),
             device: "254:0".into(),
             seconds,
         }
@@ -243,7 +244,7 @@ mod tests {
         }
         let others = account.series.keys().filter(|key| key.culprit == OTHER);
         assert_eq!(others.count(), 11, "ten victims, and all the rest");
-        assert_eq!(account.lost[&Limit::Host], 1500.0);
+        assert_eq!(account.lost[&Limit::Throttle(Decider::Host)], 1500.0);
     }
 
     #[test]
@@ -260,7 +261,11 @@ mod tests {
         let later = Instant::now() + KEPT + CLEARED;
         account.clear(later);
         assert!(has(&account, "/here") && has(&account, UNKNOWN) && !has(&account, "/gone"));
-        assert_eq!(account.lost[&Limit::Host], 10.0, "the total goes on");
+        assert_eq!(
+            account.lost[&Limit::Throttle(Decider::Host)],
+            10.0,
+            "the total goes on"
+        );
     }
 
     #[test]

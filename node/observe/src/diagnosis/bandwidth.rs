@@ -61,6 +61,7 @@ mod tests {
     use crate::model::dirty_stat::DirtyStat;
     use crate::model::target::Target;
     use crate::model::wait::Wait;
+    use policy::pause::Decider;
 
     fn cgroup(path: &str, bandwidth: u64, held_usec: u64) -> Cgroup {
         Cgroup {
@@ -141,7 +142,7 @@ mod tests {
         let told = verdict(&seen);
         assert_eq!(
             (told.cause, told.culprit.as_deref()),
-            (Cause::AncestorLimit, Some("/batch"))
+            (Cause::Throttle(Decider::Ancestor), Some("/batch"))
         );
         assert!(
             told.limit[0].starts_with("/batch has memory.dirty_bytes = 8388608"),

@@ -18,38 +18,16 @@
 use crate::model::event::Limits;
 use crate::model::observation::Observation;
 use crate::model::stall::{Stall, Throttled};
-use serde::Serialize;
-
-/// Domain whose limit decided a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Domain {
-    /// The limit of the host.
-    Host,
-    /// The kernel's own for the cgroup.
-    Cgroup,
-    /// The cgroup's ceiling, set through weir.
-    Ceiling,
-    /// A domain above the cgroup.
-    Ancestor,
-    /// The device's share.
-    Device,
-    /// Cannot be told.
-    Unknown,
-}
+use policy::pause::Decider;
 
 /// The root cgroup's inode, where nothing says what it is.
 const ROOT_INODE: u64 = 1;
 
 /// Says it for one pause.
-pub fn deciding_domain(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Domain {
-    match throttled.by.as_deref() {
-        Some("host") => return Domain::Host,
-        Some("cgroup") => return Domain::Cgroup,
-        Some("ceiling") => return Domain::Ceiling,
-        Some("ancestor") => return Domain::Ancestor,
-        Some("device") => return Domain::Device,
-        _ => {}
+pub fn deciding_domain(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Decider {
+    let by = throttled.by.as_deref().and_then(Decider::by_name);
+    if let Some(by) = by.filter(|by| *by != Decider::Unknown) {
+        return by;
     }
     let pause = &throttled.pause;
     let freerun = pause.freerun_pages();
@@ -60,27 +38,27 @@ pub fn deciding_domain(seen: &Observation, stall: &Stall, throttled: &Throttled)
     if pause.cgroup == root {
         // There is no other domain.
         return if is_free {
-            Domain::Device
+            Decider::Device
         } else {
-            Domain::Host
+            Decider::Host
         };
     }
     let Some(host) = throttled
         .host
         .or_else(|| nearest_limits(&seen.limits, stall.ns))
     else {
-        return Domain::Unknown;
+        return Decider::Unknown;
     };
     let host_freerun = host.freerun_pages();
     if strict == Some(true) && host.dirty + host.writeback < host_freerun {
-        return Domain::Device;
+        return Decider::Device;
     }
     match (is_near(freerun, host_freerun), is_free) {
-        (true, false) | (false, true) => Domain::Host,
-        (false, false) => Domain::Cgroup,
+        (true, false) | (false, true) => Decider::Host,
+        (false, false) => Decider::Cgroup,
         // The cgroup's domain, unless the device may be strict.
-        (true, true) if strict == Some(false) => Domain::Cgroup,
-        (true, true) => Domain::Unknown,
+        (true, true) if strict == Some(false) => Decider::Cgroup,
+        (true, true) => Decider::Unknown,
     }
 }
 
@@ -123,7 +101,7 @@ mod tests {
         cgroup: u64,
         strict: Option<bool>,
         host: Option<Limits>,
-    ) -> Domain {
+    ) -> Decider {
         let limit = 8192;
         let pause = Pause {
             bdi: "8:0".into(),
@@ -163,31 +141,31 @@ mod tests {
     fn the_freerun_level_tells_the_domain() {
         let free_host = Limits { dirty: 100, ..HOST };
         let strict = Some(false);
-        assert_eq!(decided(6144, 7100, 77, strict, Some(HOST)), Domain::Host);
+        assert_eq!(decided(6144, 7100, 77, strict, Some(HOST)), Decider::Host);
         assert_eq!(
             decided(230, 260, 77, strict, Some(free_host)),
-            Domain::Cgroup
+            Decider::Cgroup
         );
         // described is the domain that would have let it go on
         assert_eq!(
             decided(6144, 300, 77, strict, Some(free_host)),
-            Domain::Cgroup
+            Decider::Cgroup
         );
-        assert_eq!(decided(9000, 300, 77, strict, Some(HOST)), Domain::Host);
+        assert_eq!(decided(9000, 300, 77, strict, Some(HOST)), Decider::Host);
         // strict devices, known and not
         assert_eq!(
             decided(6144, 300, 77, Some(true), Some(free_host)),
-            Domain::Device
+            Decider::Device
         );
         assert_eq!(
             decided(6144, 300, 77, None, Some(free_host)),
-            Domain::Unknown
+            Decider::Unknown
         );
         // without cgroup writeback
-        assert_eq!(decided(6144, 7100, 1, None, None), Domain::Host);
-        assert_eq!(decided(6144, 300, 1, None, None), Domain::Device);
+        assert_eq!(decided(6144, 7100, 1, None, None), Decider::Host);
+        assert_eq!(decided(6144, 300, 1, None, None), Decider::Device);
         // nothing to compare with
-        assert_eq!(decided(6144, 7100, 77, strict, None), Domain::Unknown);
+        assert_eq!(decided(6144, 7100, 77, strict, None), Decider::Unknown);
     }
 
     #[test]

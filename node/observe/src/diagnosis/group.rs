@@ -2,7 +2,7 @@
 //! Who is judged together, and what they lost.
 
 use super::binding;
-use super::domain::{self, Domain};
+use super::domain;
 use super::lost::{Lost, TaskLost};
 use crate::model::cgroup::{INODE, UNKNOWN};
 use crate::model::observation::Observation;
@@ -10,6 +10,7 @@ use crate::model::stall::{Stall, StallKind, Throttled};
 use crate::model::target::Target;
 use crate::model::wait::Wait;
 use crate::model::wait::Waits;
+use policy::pause::Decider;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Tasks of a cgroup, or of a process.
@@ -251,16 +252,16 @@ impl<'a> Group<'a> {
     /// The domain that decided each pause. A cgroup's own limit that stems from a limit above it
     /// counts as the ancestor's; one that is about as large as the host's, from no limit at all, as
     /// the host's.
-    pub fn pause_decisions(&self, seen: &Observation) -> Vec<(Domain, &'a Stall, &'a Throttled)> {
+    pub fn pause_decisions(&self, seen: &Observation) -> Vec<(Decider, &'a Stall, &'a Throttled)> {
         let path = self.domain_path(seen);
         let binding = binding::tightest_binding(seen, &path);
         let decision = |(stall, throttled): (&'a Stall, &'a Throttled)| {
             let domain = match domain::deciding_domain(seen, stall, throttled) {
-                Domain::Cgroup => match &binding {
-                    Some(binding) if binding.path == path => Domain::Cgroup,
-                    Some(_) => Domain::Ancestor,
-                    None if binding::is_about_the_hosts(seen, throttled) => Domain::Host,
-                    None => Domain::Cgroup,
+                Decider::Cgroup => match &binding {
+                    Some(binding) if binding.path == path => Decider::Cgroup,
+                    Some(_) => Decider::Ancestor,
+                    None if binding::is_about_the_hosts(seen, throttled) => Decider::Host,
+                    None => Decider::Cgroup,
                 },
                 domain => domain,
             };
@@ -270,8 +271,8 @@ impl<'a> Group<'a> {
     }
 
     /// Throttled seconds by domain.
-    pub fn seconds_by_domain(&self, seen: &Observation) -> BTreeMap<Domain, f64> {
-        let mut decided: BTreeMap<Domain, f64> = BTreeMap::new();
+    pub fn seconds_by_domain(&self, seen: &Observation) -> BTreeMap<Decider, f64> {
+        let mut decided: BTreeMap<Decider, f64> = BTreeMap::new();
         for (domain, stall, _) in self.pause_decisions(seen) {
             *decided.entry(domain).or_default() += stall.length_ns() as f64 / 1e9;
         }

@@ -6,19 +6,20 @@
 //! cgroup's does no harm: so each is said. Example: freerun 24 MiB and 31.2 MiB held on the host,
 //! 100 pauses; freerun 915 KiB and 1 MiB held in /victim, 20 pauses.
 
-use super::domain::Domain;
 use super::group::Group;
 use super::limit;
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
 use crate::model::text::format_size;
+use policy::pause::Decider;
 use serde::Serialize;
 
 /// A domain as a pass of the throttle sees it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Level {
     /// The domain that it is of.
-    pub domain: Domain,
+    #[serde(serialize_with = "super::verdict::decider_name")]
+    pub domain: Decider,
     /// Writers are held from so many bytes on; absent if unknown.
     pub freerun_bytes: Option<u64>,
     /// Dirty and in writeback: of the host the median, of others at the end; absent if unknown.
@@ -31,12 +32,12 @@ impl Level {
     /// The level in words, of the group whose path is given.
     pub fn to_sentence(&self, path: &str) -> String {
         let whose = match self.domain {
-            Domain::Host => "the host",
-            Domain::Cgroup => path,
-            Domain::Ceiling => "its ceiling",
-            Domain::Ancestor => "the cgroup above",
-            Domain::Device => "the device",
-            Domain::Unknown => "an unknown domain",
+            Decider::Host => "the host",
+            Decider::Cgroup => path,
+            Decider::Ceiling => "its ceiling",
+            Decider::Ancestor => "the cgroup above",
+            Decider::Device => "the device",
+            Decider::Unknown => "an unknown domain",
         };
         let bytes = |what: &str, bytes: Option<u64>| {
             bytes.map(|bytes| format!("{what} {}", format_size(bytes)))
@@ -58,11 +59,11 @@ pub fn find_levels(seen: &Observation, group: &Group) -> Vec<Level> {
     let decisions = group.pause_decisions(seen);
     let path = group.domain_path(seen);
     let mut levels: Vec<Level> = Vec::new();
-    for domain in [Domain::Host, Domain::Cgroup].into_iter().chain(
+    for domain in [Decider::Host, Decider::Cgroup].into_iter().chain(
         decisions
             .iter()
             .map(|(domain, ..)| *domain)
-            .filter(|domain| !matches!(domain, Domain::Host | Domain::Cgroup)),
+            .filter(|domain| !matches!(domain, Decider::Host | Decider::Cgroup)),
     ) {
         if levels.iter().any(|level| level.domain == domain) {
             continue;
@@ -72,16 +73,16 @@ pub fn find_levels(seen: &Observation, group: &Group) -> Vec<Level> {
         let described = own
             .next_back()
             .map(|(.., throttled)| &throttled.pause)
-            .filter(|_| domain != Domain::Device && domain != Domain::Unknown);
+            .filter(|_| domain != Decider::Device && domain != Decider::Unknown);
         let level = match domain {
-            Domain::Host => {
+            Decider::Host => {
                 let freerun = seen
                     .limits
                     .last()
                     .map(|(_, limits)| limits.freerun_pages() * PAGE);
                 (freerun, limit::median_held(seen))
             }
-            Domain::Cgroup if path.is_empty() => continue,
+            Decider::Cgroup if path.is_empty() => continue,
             _ => match described {
                 Some(pause) => (Some(pause.freerun_pages() * PAGE), Some(pause.dirty * PAGE)),
                 None => levels_by_files(seen, &path),

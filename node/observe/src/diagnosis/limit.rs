@@ -11,13 +11,13 @@
 //! files say why. Files were read at the end, so the parts may not add up to the last page.
 
 use super::binding::{Binding, is_about_the_hosts, tightest_binding};
-use super::domain::Domain;
 use super::group::Group;
 use crate::model::cgroup::{Cgroup, display_path, path_up};
 use crate::model::host::{Device, PAGE};
 use crate::model::observation::Observation;
 use crate::model::text::format_size;
 use knobs::Knob;
+use policy::pause::Decider;
 
 /// A limit and its derivation.
 #[derive(Default)]
@@ -33,15 +33,15 @@ pub struct Derived {
 }
 
 /// Derives the limit of the domain that decided.
-pub fn derive_limit(seen: &Observation, group: &Group, domain: Domain) -> Derived {
+pub fn derive_limit(seen: &Observation, group: &Group, domain: Decider) -> Derived {
     match domain {
-        Domain::Host => derive_host_limit(seen),
-        Domain::Cgroup => derive_cgroup_limit(seen, group),
-        Domain::Ancestor | Domain::Ceiling => {
+        Decider::Host => derive_host_limit(seen),
+        Decider::Cgroup => derive_cgroup_limit(seen, group),
+        Decider::Ancestor | Decider::Ceiling => {
             derive_ceiling(seen, group, domain).unwrap_or_else(|| derive_cgroup_limit(seen, group))
         }
-        Domain::Device => derive_device_limit(seen, group),
-        Domain::Unknown => Derived::default(),
+        Decider::Device => derive_device_limit(seen, group),
+        Decider::Unknown => Derived::default(),
     }
 }
 
@@ -199,9 +199,9 @@ fn derive_cgroup_limit(seen: &Observation, group: &Group) -> Derived {
 }
 
 /// A ceiling set through weir, the cgroup's own or the first above that has one.
-fn derive_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Derived> {
+fn derive_ceiling(seen: &Observation, group: &Group, domain: Decider) -> Option<Derived> {
     let path = group.domain_path(seen);
-    let skip = usize::from(domain == Domain::Ancestor);
+    let skip = usize::from(domain == Decider::Ancestor);
     let cgroup = path_up(&path)
         .skip(skip)
         .filter_map(|path| seen.cgroup_at(path))

@@ -23,7 +23,6 @@
 //! another one dirties them, the throttle's events tell: it dirties more than ever comes to it.
 //! [`Flows`] keeps track of that, and what is beyond counts for that one.
 
-use super::domain::Domain;
 use super::group::{self, Group};
 use super::{binding, io_max, limit};
 use crate::model::cgroup::{Cgroup, display_path, path_up};
@@ -33,7 +32,9 @@ use crate::model::observation::Observation;
 use crate::model::stall::StallKind;
 use crate::model::target::Target;
 use knobs::Knob;
+use policy::pause::Decider;
 use serde::Serialize;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds that tasks of one cgroup lost because of one cgroup, which may be the same.
@@ -55,23 +56,13 @@ pub struct Owed {
 pub const UNKNOWN: &str = "unknown";
 
 /// Limit that time was lost to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(into = "&'static str")]
 pub enum Limit {
-    /// The host's limit of dirty pages.
-    Host,
-    /// The kernel's own limit for the cgroup.
-    Cgroup,
-    /// The cgroup's ceiling.
-    Ceiling,
-    /// A limit or ceiling of a cgroup above.
-    Ancestor,
-    /// The device's share of the host's limit.
-    Device,
+    /// A limit of dirty pages.
+    Throttle(Decider),
     /// `io.max`, which keeps pages from being written.
     IoMax,
-    /// A limit of dirty pages that cannot be told.
-    Unknown,
     /// fsync, or the journal.
     Fsync,
     /// The host's memory: direct reclaim.
@@ -83,13 +74,13 @@ pub enum Limit {
 impl Limit {
     /// Every limit, in the order of scrapes.
     pub const ALL: [Limit; 10] = [
-        Limit::Host,
-        Limit::Cgroup,
-        Limit::Ceiling,
-        Limit::Ancestor,
-        Limit::Device,
+        Limit::Throttle(Decider::Host),
+        Limit::Throttle(Decider::Cgroup),
+        Limit::Throttle(Decider::Ceiling),
+        Limit::Throttle(Decider::Ancestor),
+        Limit::Throttle(Decider::Device),
         Limit::IoMax,
-        Limit::Unknown,
+        Limit::Throttle(Decider::Unknown),
         Limit::Fsync,
         Limit::Memory,
         Limit::MemoryLimit,
@@ -98,13 +89,8 @@ impl Limit {
     /// The limit's name as a label.
     pub fn name(self) -> &'static str {
         match self {
-            Limit::Host => "host",
-            Limit::Cgroup => "cgroup",
-            Limit::Ceiling => "ceiling",
-            Limit::Ancestor => "ancestor",
-            Limit::Device => "device",
+            Limit::Throttle(decider) => decider.name(),
             Limit::IoMax => "io_max",
-            Limit::Unknown => UNKNOWN,
             Limit::Fsync => "fsync",
             Limit::Memory => "memory",
             Limit::MemoryLimit => "memory_limit",
@@ -112,16 +98,22 @@ impl Limit {
     }
 }
 
-impl From<Domain> for Limit {
-    fn from(domain: Domain) -> Limit {
-        match domain {
-            Domain::Host => Limit::Host,
-            Domain::Cgroup => Limit::Cgroup,
-            Domain::Ceiling => Limit::Ceiling,
-            Domain::Ancestor => Limit::Ancestor,
-            Domain::Device => Limit::Device,
-            Domain::Unknown => Limit::Unknown,
-        }
+impl From<Limit> for &'static str {
+    fn from(limit: Limit) -> &'static str {
+        limit.name()
+    }
+}
+
+impl Ord for Limit {
+    fn cmp(&self, other: &Limit) -> Ordering {
+        let place = |limit| Limit::ALL.iter().position(|other| other == limit);
+        place(self).cmp(&place(other))
+    }
+}
+
+impl PartialOrd for Limit {
+    fn partial_cmp(&self, other: &Limit) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -355,8 +347,8 @@ fn name(path: &str) -> String {
 }
 
 /// Throttled seconds by the domain that decided and the device.
-fn throttled_seconds(seen: &Observation, group: &Group) -> BTreeMap<(Domain, String), f64> {
-    let mut throttled: BTreeMap<(Domain, String), f64> = BTreeMap::new();
+fn throttled_seconds(seen: &Observation, group: &Group) -> BTreeMap<(Decider, String), f64> {
+    let mut throttled: BTreeMap<(Decider, String), f64> = BTreeMap::new();
     for (domain, stall, of) in group.pause_decisions(seen) {
         let key = (domain, of.pause.bdi.clone());
         *throttled.entry(key).or_default() += stall.length_ns() as f64 / 1e9;
@@ -476,7 +468,7 @@ impl Parts<'_> {
     fn pause_culprits(
         &self,
         group: &Group,
-        domain: Domain,
+        domain: Decider,
         device: &str,
         host: &BytesByCgroup,
     ) -> (BytesByCgroup, Limit) {
@@ -487,16 +479,16 @@ impl Parts<'_> {
         }
         let own = group.domain_path(self.seen);
         let culprits = match domain {
-            Domain::Host => host.clone(),
-            Domain::Cgroup | Domain::Ceiling => self.holders_below(&own),
-            Domain::Ancestor => match limit::derive_limit(self.seen, group, domain).binding {
+            Decider::Host => host.clone(),
+            Decider::Cgroup | Decider::Ceiling => self.holders_below(&own),
+            Decider::Ancestor => match limit::derive_limit(self.seen, group, domain).binding {
                 Some(binding) if binding.file.starts_with("memory.dirty") => {
                     self.holders_below(&binding.path)
                 }
                 Some(binding) => self.usage_culprits(&binding.path, &own),
                 None => BytesByCgroup::from([(own, 1.0)]),
             },
-            Domain::Device => {
+            Decider::Device => {
                 let half = self.beyond_share(dirtied_bytes(self.seen, Some(device)), f64::INFINITY);
                 if half.values().sum::<f64>() > 0.0 {
                     half
@@ -504,14 +496,14 @@ impl Parts<'_> {
                     BytesByCgroup::from([(own, 1.0)])
                 }
             }
-            Domain::Unknown => BytesByCgroup::from([(UNKNOWN.into(), 1.0)]),
+            Decider::Unknown => BytesByCgroup::from([(UNKNOWN.into(), 1.0)]),
         };
         let culprits = if culprits.is_empty() {
             BytesByCgroup::from([(UNKNOWN.into(), 1.0)])
         } else {
             culprits
         };
-        (culprits, domain.into())
+        (culprits, Limit::Throttle(domain))
     }
 
     /// Holders of dirty pages at and below a cgroup.

@@ -9,7 +9,6 @@
 
 use super::binding::Binding;
 use super::command::cgroup_file;
-use super::domain::Domain;
 use super::group::Group;
 use super::holders::Blame;
 use super::io_max::HeldBack;
@@ -21,6 +20,7 @@ use crate::model::text::format_size;
 use knobs::Knob;
 use policy::UNLIMITED;
 use policy::floor::{Caps, Pool};
+use policy::pause::Decider;
 use serde::Serialize;
 
 /// A setting to change.
@@ -58,7 +58,7 @@ pub(super) fn whole_mib(bytes: u64) -> String {
 pub fn throttle_remedies(
     seen: &Observation,
     group: &Group,
-    domain: Domain,
+    domain: Decider,
     derived: &Derived,
     blame: &Blame,
 ) -> Vec<Remedy> {
@@ -66,10 +66,10 @@ pub fn throttle_remedies(
     let top = blame.culprit.as_deref();
     match domain {
         // A floor does not help the cgroup that fills the limit: it would fill that too.
-        Domain::Host if top == Some(display_path(&group.path).as_str()) => {
+        Decider::Host if top == Some(display_path(&group.path).as_str()) => {
             remedies.extend(raise_host_limit(seen, 2.0));
         }
-        Domain::Host => {
+        Decider::Host => {
             remedies.extend(floor_remedy(seen, group));
             let own = display_path(&group.path);
             let most = blame.most.as_deref().filter(|most| *most != own);
@@ -77,7 +77,7 @@ pub fn throttle_remedies(
             remedies.extend(most.into_iter().flat_map(|most| bound_remedies(seen, most)));
             remedies.extend(raise_host_limit(seen, 2.0));
         }
-        Domain::Cgroup => {
+        Decider::Cgroup => {
             remedies.extend(floor_remedy(seen, group));
             let wanted = wanted_bytes(seen, group);
             remedies.extend(derived.limit.and_then(|limit| {
@@ -90,7 +90,7 @@ pub fn throttle_remedies(
                     .map(|binding| raise_binding(binding, derived, wanted)),
             );
         }
-        Domain::Ceiling | Domain::Ancestor => {
+        Decider::Ceiling | Decider::Ancestor => {
             let wanted = wanted_bytes(seen, group);
             remedies.extend(
                 derived
@@ -98,7 +98,7 @@ pub fn throttle_remedies(
                     .as_ref()
                     .map(|binding| raise_binding(binding, derived, wanted)),
             );
-            if domain == Domain::Ancestor
+            if domain == Decider::Ancestor
                 && derived
                     .binding
                     .as_ref()
@@ -108,8 +108,8 @@ pub fn throttle_remedies(
             }
             remedies.extend(floor_remedy(seen, group));
         }
-        Domain::Device => remedies.extend(device_remedies(seen, group)),
-        Domain::Unknown => {}
+        Decider::Device => remedies.extend(device_remedies(seen, group)),
+        Decider::Unknown => {}
     }
     put_stock_first(seen, remedies)
 }

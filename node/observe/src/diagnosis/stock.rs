@@ -8,7 +8,6 @@
 //! large host, and a larger memory limit more to take it of. Example: 32 MiB of 256 GiB are 0.01 %,
 //! and of 64 MiB 8 KiB; 20 % of 64 MiB are 12.8 MiB.
 
-use super::domain::Domain;
 use super::group::Group;
 use super::holders::Holder;
 use super::limit::Derived;
@@ -17,6 +16,7 @@ use crate::model::cgroup::display_path;
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
 use crate::model::text::format_size;
+use policy::pause::Decider;
 use serde::Serialize;
 
 /// Percent of dirtyable memory that should be dirty at most: reclaim waits for the disk beyond.
@@ -62,13 +62,13 @@ pub fn io_max_suffices() -> StockVerdict {
 pub fn judge_stock(
     seen: &Observation,
     group: &Group,
-    domain: Domain,
+    domain: Decider,
     derived: &Derived,
     holders: &[Holder],
 ) -> Option<StockVerdict> {
     match domain {
-        Domain::Host => judge_against_holder(seen, group, derived, holders),
-        Domain::Cgroup | Domain::Ancestor => {
+        Decider::Host => judge_against_holder(seen, group, derived, holders),
+        Decider::Cgroup | Decider::Ancestor => {
             let binding = derived.binding.as_ref();
             let is_weirs = binding.is_some_and(|binding| binding.file.starts_with("memory.dirty"));
             if is_weirs {
@@ -76,11 +76,11 @@ pub fn judge_stock(
             }
             judge_small_cgroup(seen, group, derived)
         }
-        Domain::Device => suffices_by(
+        Decider::Device => suffices_by(
             "/sys/class/bdi",
             "the device's own share is what decided".into(),
         ),
-        Domain::Ceiling | Domain::Unknown => None,
+        Decider::Ceiling | Decider::Unknown => None,
     }
 }
 

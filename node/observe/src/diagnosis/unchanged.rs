@@ -7,6 +7,7 @@ use super::verdict::{Cause, Unchanged, Verdict, Why};
 use crate::model::cgroup::{INODE, UNKNOWN};
 use crate::model::observation::Observation;
 use crate::model::wait::Wait;
+use policy::pause::Decider;
 
 /// The command that records all that a file has to have.
 const RECORD: &str =
@@ -34,7 +35,7 @@ pub fn why_unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged>
             "it is held on purpose, and what frees it stalls the others again",
             format!("weir explain {}", verdict.held_for.as_deref().unwrap_or("")).trim_end(),
         ),
-        Cause::CannotTell => with_reason(
+        Cause::Throttle(Decider::Unknown) => with_reason(
             Why::NotShown,
             "the events that tell the limit are missing",
             RECORD,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a diagnosis says; `--json` prints these as they are.
 
-use super::domain::Domain;
 use super::holders::Holder;
 use super::killed::Killed;
 use super::levels::Level;
@@ -10,21 +9,16 @@ use super::reclaim_split::Split;
 use super::remedy::Remedy;
 use super::stock::StockVerdict;
 use crate::model::wait::Wait;
-use serde::Serialize;
+use policy::pause::Decider;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// Why tasks stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(into = "&'static str")]
 pub enum Cause {
-    /// The host's limit on dirty pages.
-    HostLimit,
-    /// The cgroup's own limit, the kernel's or its ceiling.
-    CgroupLimit,
-    /// A limit of a cgroup above.
-    AncestorLimit,
-    /// The device's share: strictlimit, min_ratio, max_ratio.
-    DeviceLimit,
+    /// A limit on dirty pages; [`Decider::Unknown`] where what is needed to tell is missing.
+    Throttle(Decider),
     /// A limit on writing, `io.max`, behind writeback.
     IoMax,
     /// Bytes that the cgroup, or one above it, may dirty a second, set through weir.
@@ -35,10 +29,34 @@ pub enum Cause {
     Reclaim,
     /// The tasks waited, but for nothing that has to do with writeback.
     NotWriteback,
-    /// The tasks were throttled, but what is needed to tell why is missing.
-    CannotTell,
     /// No stall was found.
     Nothing,
+}
+
+impl From<Cause> for &'static str {
+    fn from(cause: Cause) -> &'static str {
+        match cause {
+            Cause::Throttle(Decider::Host) => "host_limit",
+            Cause::Throttle(Decider::Cgroup | Decider::Ceiling) => "cgroup_limit",
+            Cause::Throttle(Decider::Ancestor) => "ancestor_limit",
+            Cause::Throttle(Decider::Device) => "device_limit",
+            Cause::Throttle(Decider::Unknown) => "cannot_tell",
+            Cause::IoMax => "io_max",
+            Cause::Bandwidth => "bandwidth",
+            Cause::FsyncOrJournal => "fsync_or_journal",
+            Cause::Reclaim => "reclaim",
+            Cause::NotWriteback => "not_writeback",
+            Cause::Nothing => "nothing",
+        }
+    }
+}
+
+pub(super) fn decider_name<S: Serializer>(decider: &Decider, json: S) -> Result<S::Ok, S::Error> {
+    json.serialize_str(decider.name())
+}
+
+fn by_decider<S: Serializer>(seconds: &BTreeMap<Decider, f64>, json: S) -> Result<S::Ok, S::Error> {
+    json.collect_map(seconds.iter().map(|(decider, s)| (decider.name(), s)))
 }
 
 /// Verdicts for all groups asked about.
@@ -76,7 +94,8 @@ pub struct Verdict {
     /// Seconds by kind: throttle, bandwidth, ceiling, reclaim, fsync, FUSE, other.
     pub seconds_by_kind: BTreeMap<&'static str, f64>,
     /// Throttled seconds by the domain that decided.
-    pub seconds_by_domain: BTreeMap<Domain, f64>,
+    #[serde(serialize_with = "by_decider")]
+    pub seconds_by_domain: BTreeMap<Decider, f64>,
     /// Each domain's freerun level, and how many pauses it decided; of the throttle only.
     pub levels: Vec<Level>,
     /// The parts of reclaim's time, and for whom; absent unless that is the cause.

@@ -163,7 +163,7 @@ fn clients_of_fuse_wait_for_what_their_daemon_waits_for() {
     let verdict = victim(&seen);
     assert_eq!(
         (verdict.cause, verdict.culprit.as_deref()),
-        (Cause::HostLimit, Some("/"))
+        (Cause::Throttle(Decider::Host), Some("/"))
     );
     assert_eq!(verdict.cgroup, "/victim");
     assert!(
@@ -221,7 +221,10 @@ fn no_cgroup_is_blamed_that_holds_less_than_half() {
     seen.cgroups[2].dirty = 12 * MIB;
     seen.cgroups.push(cgroup("other", 72, 11 * MIB));
     let verdict = victim(&seen);
-    assert_eq!((verdict.cause, &verdict.culprit), (Cause::HostLimit, &None));
+    assert_eq!(
+        (verdict.cause, &verdict.culprit),
+        (Cause::Throttle(Decider::Host), &None)
+    );
     assert!(
         verdict
             .because

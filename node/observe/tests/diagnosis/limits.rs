@@ -11,7 +11,7 @@ fn the_hosts_limit_and_who_fills_it() {
     let verdict = victim(&seen);
     assert_eq!(
         (verdict.cause, verdict.culprit.as_deref()),
-        (Cause::HostLimit, Some("/noisy"))
+        (Cause::Throttle(Decider::Host), Some("/noisy"))
     );
     assert_eq!(
         verdict.limit[0],
@@ -80,7 +80,7 @@ fn a_byte_setting_scaled_to_a_small_cgroup() {
     let verdict = victim(&seen);
     assert_eq!(
         (verdict.cause, verdict.culprit.as_deref()),
-        (Cause::CgroupLimit, Some("/victim"))
+        (Cause::Throttle(Decider::Cgroup), Some("/victim"))
     );
     // 2 * 230 pages / (1 + 1/2) is the limit, 3.3 % of what the cgroup could have dirty.
     assert_eq!(
@@ -164,7 +164,7 @@ fn nothing_helps_a_writer_that_outruns_its_disk() {
     let verdict = victim(&seen);
     assert_eq!(
         (verdict.cause, verdict.remedies.len()),
-        (Cause::HostLimit, 0)
+        (Cause::Throttle(Decider::Host), 0)
     );
     let unchanged = verdict.unchanged.expect("told");
     assert_eq!(unchanged.why, Why::NothingHelps);
@@ -193,7 +193,7 @@ fn a_limit_above() {
     let verdict = &diagnosis.verdicts[0];
     assert_eq!(
         (verdict.cause, verdict.culprit.as_deref()),
-        (Cause::AncestorLimit, Some("/above"))
+        (Cause::Throttle(Decider::Ancestor), Some("/above"))
     );
     assert_eq!(verdict.remedies[0].knob, "memory.high");
 
@@ -210,7 +210,7 @@ fn a_limit_above() {
     let verdict = &diagnose(&seen, &Target::Cgroup("above".into())).verdicts[0];
     assert_eq!(
         (verdict.cause, verdict.culprit.as_deref()),
-        (Cause::AncestorLimit, Some("/above"))
+        (Cause::Throttle(Decider::Ancestor), Some("/above"))
     );
     assert_eq!(
         command(verdict),
@@ -226,7 +226,7 @@ fn a_strict_device() {
     let verdict = victim(&seen);
     assert_eq!(
         (verdict.cause, verdict.culprit.as_deref()),
-        (Cause::DeviceLimit, Some("254:0"))
+        (Cause::Throttle(Decider::Device), Some("254:0"))
     );
     assert_eq!(
         command(&verdict),
@@ -272,11 +272,11 @@ fn io_max_behind_it() {
             ..Io::default()
         },
     );
-    assert_eq!(victim(&seen).cause, Cause::HostLimit);
+    assert_eq!(victim(&seen).cause, Cause::Throttle(Decider::Host));
     // Unless what is under way is more than it lets through while we look, and the disk rests.
     seen.cgroups[2].writeback = 8 << 20;
     seen.devices[0].busy_ms = 9_000;
-    assert_eq!(victim(&seen).cause, Cause::HostLimit);
+    assert_eq!(victim(&seen).cause, Cause::Throttle(Decider::Host));
     seen.devices[0].busy_ms = 0;
     assert_eq!(victim(&seen).cause, Cause::IoMax);
 }

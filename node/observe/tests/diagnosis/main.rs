@@ -9,7 +9,7 @@ mod waits;
 
 use observe::Target;
 use observe::cgroup::{Cgroup, Io, IoMax};
-use observe::diagnosis::{Cause, Diagnosis, ReclaimPart, Verdict, diagnose};
+use observe::diagnosis::{Cause, Decider, Diagnosis, ReclaimPart, Verdict, diagnose};
 use observe::event::{Limits, Pause};
 use observe::host::{Device, HostSettings, QueueBound};
 use observe::observation::Flushers;

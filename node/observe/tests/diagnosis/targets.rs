@@ -67,7 +67,10 @@ fn what_is_missing_is_said() {
     seen.cgroups.clear();
     seen.lost = 7;
     let diagnosis = diagnose(&seen, &Target::Host);
-    assert_eq!(diagnosis.verdicts[0].cause, Cause::CannotTell);
+    assert_eq!(
+        diagnosis.verdicts[0].cause,
+        Cause::Throttle(Decider::Unknown)
+    );
     let notes = diagnosis.notes.join("\n");
     assert!(notes.contains("7 records were lost"), "{notes}");
     assert!(

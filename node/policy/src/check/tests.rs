@@ -224,7 +224,7 @@ proptest! {
     #[test]
     fn pauses(thresh in 0..3u64, dirty in 0..3u64, cgroup_thresh in 0..3u64, cgroup_dirty in 0..3u64,
               cgroup_seen in truth(), strictlimit in truth(),
-              judged_by in prop_oneof![Just(JudgedBy::Kernel), Just(JudgedBy::Ceiling), Just(JudgedBy::Ancestor)]) {
+              judged_by in prop_oneof![Just(Decider::Cgroup), Just(Decider::Ceiling), Just(Decider::Ancestor)]) {
         Case::Pause(pause::Facts { thresh, dirty, cgroup_thresh, cgroup_dirty, cgroup_seen, strictlimit, judged_by })
             .check();
     }

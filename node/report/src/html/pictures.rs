@@ -4,7 +4,10 @@
 //! for each run, all with the same axes; one that no run has anything for is left out.
 
 use super::axis::AxisUnit;
-use crate::timeline::{Domain, Series, Task, Timeline, To, cgroup_shares, wait_percentiles};
+use crate::timeline::{
+    Domain, LOSS_NAMES, Loss, Series, Task, Timeline, cgroup_shares, wait_percentiles,
+};
+use observe::owed::Limit;
 
 /// Ways to draw values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,16 +79,16 @@ const TASKS: usize = 30;
 const CGROUPS: usize = 8;
 
 /// Waits whose percentiles are drawn.
-const LATENCIES: [(&str, &str, &[To]); 2] = [
+const LATENCIES: [(&str, &str, fn(&Loss) -> bool); 2] = [
     (
         "How long fsync took, by cgroup",
         "Calls of fsync and the like, and waits for the journal,",
-        &[To::Sync],
+        |loss| loss.limit == Limit::Fsync,
     ),
     (
         "How long writes were held, by cgroup",
         "Pauses of writers in the throttle",
-        &[To::Host, To::Cgroup, To::Device, To::Unknown],
+        |loss| matches!(loss.limit, Limit::Throttle(_)),
     ),
 ];
 
@@ -115,14 +118,14 @@ pub(super) fn all_pictures(runs: &[&Timeline]) -> Vec<Picture> {
             panels: panel_per_run(runs, AxisUnit::Seconds, pause_dots),
         },
     ];
-    for (title, what, to) in LATENCIES {
+    for (title, what, is_of) in LATENCIES {
         all.push(Picture {
             title: title.into(),
             note: format!(
                 "{what} that began in each of thirty windows of equal length: half took no longer than p50, 99 of 100 no \
                  longer than p99. A window without any has no point."
             ),
-            panels: panel_per_run(runs, AxisUnit::Seconds, |run| latency_lines(run, to)),
+            panels: panel_per_run(runs, AxisUnit::Seconds, |run| latency_lines(run, is_of)),
         });
     }
     for (of, domains) in pair_domains(runs).into_iter().take(DOMAINS) {
@@ -244,20 +247,20 @@ fn progress_lines(tasks: &[Task]) -> Vec<Mark> {
 
 fn pause_dots(run: &Timeline) -> Vec<Mark> {
     let styles = ["c0", "c1", "c4", "c6", "c3", "c2"];
-    To::ALL
+    LOSS_NAMES
         .into_iter()
         .zip(styles)
-        .filter_map(|(to, style)| {
-            let losses = run.losses.iter().filter(|loss| loss.to == to);
+        .filter_map(|(name, style)| {
+            let losses = run.losses.iter().filter(|loss| loss.name() == name);
             let dots = losses.map(|loss| (loss.at, loss.seconds)).collect();
-            new_mark(to.name(), MarkKind::Dots, style, &dots)
+            new_mark(name, MarkKind::Dots, style, &dots)
         })
         .collect()
 }
 
 /// Two lines for each cgroup: p99 in full, p50 dashed.
-fn latency_lines(run: &Timeline, to: &[To]) -> Vec<Mark> {
-    let all = wait_percentiles(run, to).into_iter().enumerate();
+fn latency_lines(run: &Timeline, is_of: fn(&Loss) -> bool) -> Vec<Mark> {
+    let all = wait_percentiles(run, is_of).into_iter().enumerate();
     all.flat_map(|(index, of)| {
         let name = |part: &str| format!("{} {part}", of.cgroup);
         [

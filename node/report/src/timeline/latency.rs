@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Waits of each cgroup's tasks over time: p50 and p99 of the waits that began in a window.
 
-use super::{Series, Timeline, To};
+use super::{Loss, Series, Timeline};
 use std::collections::BTreeMap;
 
 /// Windows in a run.
@@ -21,13 +21,13 @@ pub struct Latency {
 }
 
 /// Waits that were lost to one of these, by cgroup; a window without any breaks the lines.
-pub fn wait_percentiles(run: &Timeline, to: &[To]) -> Vec<Latency> {
+pub fn wait_percentiles(run: &Timeline, is_of: fn(&Loss) -> bool) -> Vec<Latency> {
     let width = run.seconds / WINDOWS as f64;
     if width <= 0.0 {
         return Vec::new();
     }
     let mut all: BTreeMap<&str, (f64, Vec<Vec<f64>>)> = BTreeMap::new();
-    for loss in run.losses.iter().filter(|loss| to.contains(&loss.to)) {
+    for loss in run.losses.iter().filter(|loss| is_of(loss)) {
         let cgroup = run
             .tasks
             .get(loss.task)
@@ -67,6 +67,8 @@ pub(crate) fn value_at_percentile(values: &mut [f64], part: f64) -> Option<f64> 
 mod tests {
     use super::*;
     use crate::timeline::{Loss, Task};
+    use observe::diagnosis::Decider;
+    use observe::owed::Limit;
 
     #[test]
     fn each_cgroup_has_its_own_lines_and_gaps_stay_gaps() {
@@ -74,25 +76,25 @@ mod tests {
             cgroup: Some(cgroup.into()),
             ..Task::default()
         };
-        let loss = |task, at, seconds, to| Loss {
+        let loss = |task, at, seconds, limit| Loss {
             at,
             seconds,
             is_announced: false,
             task,
-            to,
+            limit,
         };
         let mut losses: Vec<Loss> = (1..=100)
-            .map(|n| loss(0, 0.5, f64::from(n) / 100.0, To::Sync))
+            .map(|n| loss(0, 0.5, f64::from(n) / 100.0, Limit::Fsync))
             .collect();
-        losses.push(loss(1, 29.9, 2.0, To::Sync));
-        losses.push(loss(1, 29.9, 9.0, To::Host));
+        losses.push(loss(1, 29.9, 2.0, Limit::Fsync));
+        losses.push(loss(1, 29.9, 9.0, Limit::Throttle(Decider::Host)));
         let run = Timeline {
             seconds: 30.0,
             tasks: vec![task("/db"), task("/batch")],
             losses,
             ..Timeline::default()
         };
-        let found = wait_percentiles(&run, &[To::Sync]);
+        let found = wait_percentiles(&run, |loss| loss.limit == Limit::Fsync);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].cgroup, "/db");
         assert_eq!(

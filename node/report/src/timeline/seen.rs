@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A timeline from what was observed: a recording, or another program's trace.
 
-use super::{Domain, Figure, Loss, Series, Task, Timeline, To, progress, value_at_percentile};
+use super::{
+    Domain, Figure, LOSS_NAMES, Loss, Series, Task, Timeline, progress, value_at_percentile,
+};
 use crate::format::significant_digits;
 use config::Unit;
 use observe::Observation;
@@ -10,6 +12,7 @@ use observe::diagnosis::{diagnose, domain};
 use observe::event::{Limits, Pause, Rate, What};
 use observe::host::PAGE;
 use observe::host::PressureTotals;
+use observe::owed::Limit;
 use observe::stall::{Stall, StallKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +51,7 @@ pub fn observation_timeline(name: &str, seen: &Observation) -> Timeline {
             seconds: stall.length_ns() as f64 / 1e9,
             is_announced: stall.slept_ns.is_none(),
             task: index[&stall.task],
-            to: cause_of_loss(seen, stall),
+            limit: limit_of_loss(seen, stall),
         });
     }
     // A pause that was announced and not slept took nothing.
@@ -69,13 +72,12 @@ fn lost_time_figures(run: &Timeline) -> Vec<Figure> {
             is_of_module: false,
         });
     };
-    for to in To::ALL {
-        let losses = || run.losses.iter().filter(|loss| loss.to == to);
+    for name in LOSS_NAMES {
+        let losses = || run.losses.iter().filter(|loss| loss.name() == name);
         if losses().next().is_none() {
             continue;
         }
         let mut lengths: Vec<f64> = losses().map(|loss| loss.seconds).collect();
-        let name = to.name();
         add(format!("{name}, count"), lengths.len() as f64, Unit::Count);
         for (part, seconds) in [
             ("all", Some(lengths.iter().sum())),
@@ -294,18 +296,13 @@ fn task_list(seen: &Observation, mut progress: BTreeMap<u32, Series>) -> Vec<Tas
         .collect()
 }
 
-fn cause_of_loss(seen: &Observation, stall: &Stall) -> To {
+fn limit_of_loss(seen: &Observation, stall: &Stall) -> Limit {
     match &stall.kind {
-        StallKind::Reclaim(_) | StallKind::Kswapd(_) => To::Reclaim,
-        StallKind::Sync => To::Sync,
-        StallKind::Throttle(throttled) => match domain::deciding_domain(seen, stall, throttled) {
-            domain::Domain::Host => To::Host,
-            domain::Domain::Cgroup | domain::Domain::Ceiling | domain::Domain::Ancestor => {
-                To::Cgroup
-            }
-            domain::Domain::Device => To::Device,
-            domain::Domain::Unknown => To::Unknown,
-        },
+        StallKind::Reclaim(_) | StallKind::Kswapd(_) => Limit::Memory,
+        StallKind::Sync => Limit::Fsync,
+        StallKind::Throttle(throttled) => {
+            Limit::Throttle(domain::deciding_domain(seen, stall, throttled))
+        }
     }
 }
 

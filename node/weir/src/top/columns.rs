@@ -2,7 +2,7 @@
 //! Columns: the text of a row, and the order of rows by it.
 
 use super::table::{CellKind, Spec};
-use observe::diagnosis::Cause;
+use observe::diagnosis::{Cause, Decider};
 use observe::interval::{CgroupRow, DeviceRow, StallRow};
 use std::cmp::Ordering;
 
@@ -205,20 +205,20 @@ pub fn device_cells(row: &DeviceRow) -> Vec<String> {
 
 fn stalled_by(cgroup: &str, stall: &StallRow) -> String {
     let cause = match stall.cause {
-        Cause::HostLimit => "host",
-        Cause::CgroupLimit => "own limit",
-        Cause::AncestorLimit => "above",
-        Cause::DeviceLimit => "device",
+        Cause::Throttle(Decider::Host) => "host",
+        Cause::Throttle(Decider::Cgroup | Decider::Ceiling) => "own limit",
+        Cause::Throttle(Decider::Ancestor) => "above",
+        Cause::Throttle(Decider::Device) => "device",
+        Cause::Throttle(Decider::Unknown) => "?",
         Cause::IoMax => "io.max",
         Cause::Bandwidth => "bandwidth",
         Cause::FsyncOrJournal => "fsync",
         Cause::Reclaim => "reclaim",
         Cause::NotWriteback => "other",
-        Cause::CannotTell => "?",
         Cause::Nothing => "",
     };
     match stall.culprit.as_deref() {
-        Some(culprit) if culprit == cgroup && stall.cause == Cause::CgroupLimit => cause.into(),
+        Some(culprit) if culprit == cgroup && cause == "own limit" => cause.into(),
         Some(culprit) if culprit == cgroup => format!("{cause} itself"),
         Some(culprit) => printable_name(&format!("{cause} {culprit}")),
         None => cause.into(),

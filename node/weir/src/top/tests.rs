@@ -5,7 +5,7 @@ use super::columns::{Column, format_size, printable_name};
 use super::table::{keep_beginning, keep_end};
 use super::view::{Action, View};
 use super::{Looks, batch, distance_between, live, screen};
-use observe::diagnosis::Cause;
+use observe::diagnosis::{Cause, Decider};
 use observe::interval::{CgroupRow, DeviceRow, HostRow, Interval, StallRow};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -33,7 +33,7 @@ fn interval() -> Interval {
     let mib = MIB as f64;
     let stall = StallRow {
         victim: "/db.slice/db".into(),
-        cause: Cause::HostLimit,
+        cause: Cause::Throttle(Decider::Host),
         culprit: Some("/noisy".into()),
         because: "the host is at its limit of dirty pages, and /noisy holds most of them".into(),
         command: Some("echo 16M > /sys/fs/cgroup/db.slice/db/memory.dirty_min".into()),

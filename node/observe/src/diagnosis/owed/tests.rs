@@ -134,7 +134,7 @@ fn the_hosts_limit_is_owed_by_those_beyond_their_share() {
     assert_eq!(owed.len(), 2, "{owed:?}");
     assert_eq!(
         (owed[0].limit, owed[0].device.as_str()),
-        (Limit::Host, "254:0")
+        (Limit::Throttle(Decider::Host), "254:0")
     );
 }
 
@@ -240,7 +240,7 @@ fn a_limit_of_its_own_is_owed_by_those_below_it() {
     let owed = of_one(&seen);
     assert_eq!(
         (owed[0].limit, ms(&owed, "/small/b", "/small/a")),
-        (Limit::Cgroup, 83),
+        (Limit::Throttle(Decider::Cgroup), 83),
         "{owed:?}"
     );
 }

@@ -179,7 +179,7 @@ fn decode_pause(fields: &dyn Fields, pages: PageSize) -> Result<Pause, Lacks> {
 fn decider_name(fields: &dyn Fields) -> Result<String, Lacks> {
     match fields.number_of("by").and_then(|n| u32::try_from(n).ok()) {
         Some(number) => Ok(policy::names::decider_name(number)
-            .unwrap_or("unknown")
+            .unwrap_or(policy::pause::Decider::Unknown.name())
             .into()),
         None => fields.text_of("by").ok_or(Lacks("by")),
     }
