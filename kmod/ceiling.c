@@ -113,8 +113,6 @@ static void count_step(u64 slept_ns)
 	if (record) {
 		if (record->css == css && weir_record_has_ceiling(record))
 			by = WEIR_BY_CEILING;
-		this_cpu_inc(record->stats->throttled);
-		this_cpu_add(record->stats->throttled_ns, slept_ns);
 		this_cpu_inc(record->stats->by[by].pauses);
 		this_cpu_add(record->stats->by[by].ns, slept_ns);
 	}

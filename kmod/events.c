@@ -82,7 +82,6 @@ static void settle_pause(struct weir_pass_state *state)
 	if (!state->paused)
 		return;
 	state->paused = false;
-	state->pauses++;
 	slept_ns = ktime_get_ns() - state->since_ns;
 	rcu_read_lock();
 	/* again: the record may have gone while the task slept */
@@ -90,6 +89,8 @@ static void settle_pause(struct weir_pass_state *state)
 	if (record) {
 		this_cpu_inc(record->stats->by[state->by].pauses);
 		this_cpu_add(record->stats->by[state->by].ns, slept_ns);
+		if (state->below_floor)
+			this_cpu_inc(record->stats->throttled_below_floor);
 	}
 	rcu_read_unlock();
 }
@@ -109,21 +110,16 @@ void weir_events_unlist(struct weir_pass_state *state)
 	raw_spin_unlock(&bucket->lock);
 }
 
-/* The next floor from @record upwards. */
-static u64 floor_of(struct weir_record *record)
-{
-	record = weir_tree_floored(record);
-	return record ? READ_ONCE(record->floor) : 0;
-}
-
 static void trace_pause(const struct weir_pass_state *state, struct bdi_writeback *wb,
 			u64 thresh, u64 dirty, u64 pages, long pause)
 {
-	struct weir_record *record = weir_tree_nearest(state->css);
+	struct weir_stretch stretch =
+		weir_stretch_open(state->css, weir_tree_nearest(state->css), NULL);
 
 	trace_dirty_pause(cgroup_id(state->css->cgroup), bdi_dev_name(wb->bdi),
-			  state->by, thresh, dirty, floor_of(record),
-			  weir_tree_ceiling(record), pages,
+			  state->by, thresh, dirty,
+			  stretch.floored ? READ_ONCE(stretch.floored->floor) : 0,
+			  weir_tree_ceiling(stretch.record), pages,
 			  jiffies_to_msecs(pause));
 }
 
@@ -152,8 +148,6 @@ static void begin_pause(struct bdi_writeback *wb, unsigned long thresh,
 	};
 	state->by = weir_pause_by(&facts);
 	state->since_ns = ktime_get_ns();
-	if (!state->slept_from_ns)
-		state->slept_from_ns = state->since_ns;
 	state->paused = true;
 	if (trace_dirty_pause_enabled())
 		trace_pause(state, wb, thresh, dirty, dirtied, pause);

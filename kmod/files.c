@@ -305,13 +305,13 @@ static void fill_counters(struct weir_record *record, u64 *stat)
 	stat[WEIR_STAT_CEILING_HELD] = stats.ceiling_held;
 	stat[WEIR_STAT_WOULD_ADMIT] = stats.would_admit;
 	stat[WEIR_STAT_WOULD_HOLD] = stats.would_hold;
-	stat[WEIR_STAT_THROTTLED] = stats.throttled;
 	stat[WEIR_STAT_BELOW_FLOOR] = stats.throttled_below_floor;
-	stat[WEIR_STAT_THROTTLED_USEC] = stats.throttled_ns / NSEC_PER_USEC;
 	for (by = 0; by < WEIR_BY_COUNT; by++) {
 		stat[WEIR_STAT_BY_UNKNOWN + 2 * by] = stats.by[by].pauses;
 		stat[WEIR_STAT_BY_UNKNOWN_USEC + 2 * by] =
 			stats.by[by].ns / NSEC_PER_USEC;
+		stat[WEIR_STAT_THROTTLED] += stats.by[by].pauses;
+		stat[WEIR_STAT_THROTTLED_USEC] += stats.by[by].ns / NSEC_PER_USEC;
 	}
 	stat[WEIR_STAT_WEIGHT_HELD] = stats.weight_held;
 	stat[WEIR_STAT_WEIGHT_HELD_USEC] = stats.weight_held_ns / NSEC_PER_USEC;

@@ -11,13 +11,13 @@
  */
 #include "weir.h"
 
-/* The floor of @record, as @pass of @wb's writer finds it. */
-static struct weir_floor_cover find_cover(struct weir_record *record, struct bdi_writeback *wb,
+/* The floor of @record, whose subtree holds @held, as @pass of @wb's writer finds it. */
+static struct weir_floor_cover find_cover(struct weir_record *record, u64 floor,
+					  const struct weir_counts *held,
+					  struct bdi_writeback *wb,
 					  const struct weir_floor_pass *pass)
 {
-	struct weir_counts all = weir_tree_counts(record);
-	u64 by_folio = all.dirty + all.writeback;
-	u64 floor = READ_ONCE(record->floor);
+	u64 by_folio = held->dirty + held->writeback;
 
 	if (!READ_ONCE(record->floor_given))
 		floor = weir_fair_claimable(floor, pass->host_dirty, pass->host_thresh);
@@ -30,39 +30,24 @@ static struct weir_floor_cover find_cover(struct weir_record *record, struct bdi
 	};
 }
 
-/*
- * Pages to the nearest limit here or above, of a ceiling or of memory; 0 where floors
- * have filled what they may.
- */
-static u64 floor_room(struct weir_record *record)
+/* Pages to the limit of memory or ceiling of @record, whose subtree holds @held. */
+static u64 room_at(struct weir_record *record, const struct weir_counts *held)
 {
-	u64 left = WEIR_UNLIMITED;
-	const struct weir_record *own = record;
-	bool fair = READ_ONCE(weir_fair);
+	u64 left = weir_floor_left(weir_memory_room(record->css),
+				   held->dirty + held->writeback);
 
-	for (; left && record; record = record->parent) {
-		struct weir_counts held = weir_tree_counts(record);
-
-		left = min(left, weir_floor_left(weir_memory_room(record->css),
-						 held.dirty + held.writeback));
-		/* the cgroup's own pages fill its floor: find_cover() */
-		if (fair && record != own && weir_fair_filled(record))
-			left = 0;
-		if (weir_record_has_ceiling(record))
-			left = min(left, weir_ceiling_left(weir_record_ceiling(record),
-							   &held));
-	}
+	if (weir_record_has_ceiling(record))
+		left = min(left, weir_ceiling_left(weir_record_ceiling(record), held));
 	return left;
 }
 
 /*
- * The floor that decides a pass on @wb of @record's cgroup.  Without a floor on
- * the path, or if the wb is of a cgroup that has no record, its floor is 0.
- * @state: the pass, NULL outside of one.
+ * The floor that decides a pass on @wb.  Without a floor on the path, or if the wb is of a
+ * cgroup that has no record, its floor is 0.  What is left of it is 0, too, where floors
+ * have filled what they may.
  */
-struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,
-					   struct bdi_writeback *wb,
-					   struct weir_pass_state *state)
+struct weir_floor_pass weir_floor_for_pass(const struct weir_stretch *stretch,
+					   struct bdi_writeback *wb)
 {
 	struct weir_floor_pass pass = {
 		.host_dirty = weir_count_host(),
@@ -71,16 +56,27 @@ struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,
 		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
 		.cgroup_domain = wb->memcg_css->parent != NULL,
 	};
+	struct weir_record *record = stretch->record;
+	bool fair = READ_ONCE(weir_fair);
 
-	weir_tree_fresh(record, state);
-	if (record->css != wb->memcg_css)
+	weir_stretch_count(stretch);
+	if (!stretch->own)
 		return pass;
-	pass.left = floor_room(record);
-	while ((record = weir_tree_floored(record))) {
-		struct weir_floor_cover found = find_cover(record, wb, &pass);
+	pass.left = WEIR_UNLIMITED;
+	for (; record; record = record->parent) {
+		struct weir_counts held = weir_tree_counts(record);
+		u64 floor = READ_ONCE(record->floor);
 
-		weir_floor_cover(&pass, &found);
-		record = record->parent;
+		pass.left = min(pass.left, room_at(record, &held));
+		/* the cgroup's own pages fill its floor: find_cover() */
+		if (fair && record != stretch->record && weir_fair_filled(record))
+			pass.left = 0;
+		if (floor) {
+			struct weir_floor_cover found = find_cover(record, floor, &held, wb,
+								   &pass);
+
+			weir_floor_cover(&pass, &found);
+		}
 	}
 	return pass;
 }

@@ -76,15 +76,15 @@ static void release_for_unload(void *dtc, struct weir_pass_state *state)
  * most passes need none of this.
  */
 static noinline void amend_floored(struct weir_limits *limits, struct bdi_writeback *wb,
-				   struct weir_record *record, enum weir_pass kind,
-				   struct weir_pass_state *state)
+				   const struct weir_stretch *stretch, enum weir_pass kind)
 {
+	struct weir_pass_state *state = stretch->state;
 	struct weir_floor_pass floor, *below = NULL;
 	struct weir_drain_host host;
 
-	weir_tree_fresh(record, state);
+	weir_stretch_count(stretch);
 	if (state && kind == WEIR_PASS_WRITER && !READ_ONCE(weir_observe)) {
-		floor = weir_floor_for_pass(record, wb, state);
+		floor = weir_floor_for_pass(stretch, wb);
 		below = &floor;
 	}
 	/* after those counts, which change what is unused */
@@ -92,22 +92,21 @@ static noinline void amend_floored(struct weir_limits *limits, struct bdi_writeb
 	if (weir_amend_global(limits, kind, &host, below)) {
 		state->released = true;
 		state->released_poll = weir_floor_poll(below);
-		weir_count(record, floor_released);
+		weir_count(stretch->record, floor_released);
 	}
 }
 
 static void amend_global(void *dtc, struct bdi_writeback *wb,
-			 struct weir_record *record, enum weir_pass kind,
-			 struct weir_pass_state *state)
+			 const struct weir_stretch *stretch, enum weir_pass kind)
 {
 	const struct weir_limits was = limits_of(dtc);
 	struct weir_limits limits = was;
 
 	/* a pass may go on for minutes */
-	if (state && record && record->css == wb->memcg_css)
-		weir_fair_note(record);
-	if (weir_tree_floored(record)) {
-		amend_floored(&limits, wb, record, kind, state);
+	if (stretch->state && stretch->own)
+		weir_fair_note(stretch->record);
+	if (stretch->floored) {
+		amend_floored(&limits, wb, stretch, kind);
 	} else {
 		const struct weir_drain_host host = weir_host_amendments();
 
@@ -146,14 +145,15 @@ static void leave_to_return(u64 ceiling, const struct weir_counts *counts,
  * is judged by.
  */
 static enum weir_pause_by hold_to_ceilings(struct weir_limits *limits,
-					    const struct weir_limits *stock,
-					    struct weir_record *record,
-					    struct cgroup_subsys_state *css,
-					    enum weir_pass kind, struct weir_pass_state *state)
+					   const struct weir_limits *stock,
+					   const struct weir_stretch *stretch,
+					   enum weir_pass kind)
 {
 	enum weir_pause_by by = WEIR_BY_CGROUP;
+	struct weir_pass_state *state = stretch->state;
+	struct weir_record *record;
 
-	for (; record; record = record->parent) {
+	for (record = stretch->record; record; record = record->parent) {
 		struct weir_counts counts;
 		u64 ceiling, freerun;
 
@@ -170,52 +170,51 @@ static enum weir_pause_by hold_to_ceilings(struct weir_limits *limits,
 			continue;
 		}
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
-			by = record->css == css ? WEIR_BY_CEILING : WEIR_BY_ANCESTOR;
+			by = stretch->own && record == stretch->record ? WEIR_BY_CEILING :
+									 WEIR_BY_ANCESTOR;
 	}
 	return by;
 }
 
-static void limits_note(struct weir_pass_state *state, const struct weir_limits *limits,
+static void limits_note(struct weir_pass_state *state, u64 thresh, u64 dirty,
 			enum weir_pause_by by)
 {
 	if (!state)
 		return;
-	state->thresh = limits->thresh;
-	state->dirty = limits->dirty;
+	state->thresh = thresh;
+	state->dirty = dirty;
 	state->judged_by = by;
 	state->cgroup_limits = true;
 }
 
-/* @limits, which were @stock, by the ceilings on the path of @record. */
+/* @limits, which were @stock, by the ceilings on the path. */
 static void apply_ceilings(struct weir_limits *limits, const struct weir_limits *stock,
-			   struct weir_record *record, struct cgroup_subsys_state *css,
-			   enum weir_pass kind, struct weir_pass_state *state)
+			   const struct weir_stretch *stretch, enum weir_pass kind)
 {
+	struct weir_pass_state *state = stretch->state;
 	enum weir_pause_by by;
 	bool held;
 
-	weir_tree_fresh(record, state);
+	weir_stretch_count(stretch);
 	if (state)
 		state->poll = WEIR_UNLIMITED;
-	by = hold_to_ceilings(limits, stock, record, css, kind, state);
+	by = hold_to_ceilings(limits, stock, stretch, kind);
 	held = (by != WEIR_BY_CGROUP && kind == WEIR_PASS_WRITER &&
 		weir_limits_brake(limits)) ||
 	       (state && state->uncapped);
 	if (READ_ONCE(weir_observe)) {
 		if (held)
-			weir_count(record, would_hold);
+			weir_count(stretch->record, would_hold);
 		*limits = *stock;
 		by = WEIR_BY_CGROUP;
 	} else if (held) {
-		weir_count(record, ceiling_held);
+		weir_count(stretch->record, ceiling_held);
 	}
-	limits_note(state, limits, by);
+	limits_note(state, limits->thresh, limits->dirty, by);
 }
 
-static void amend_memcg(void *dtc, struct weir_record *record,
-			struct cgroup_subsys_state *css,
-			const struct weir_pass_facts *facts,
-			enum weir_pass kind, struct weir_pass_state *state)
+static void amend_memcg(void *dtc, const struct weir_stretch *stretch,
+			const struct weir_pass_facts *facts, enum weir_pass kind)
 {
 	const struct weir_limits was = limits_of(dtc);
 	struct weir_limits limits = was;
@@ -225,23 +224,24 @@ static void amend_memcg(void *dtc, struct weir_record *record,
 	host.thresh = FIELD(gdtc, thresh);
 	host.avail = FIELD(gdtc, avail);
 	if (weir_amend_memcg(&limits, facts, &host, FIELD(dtc, avail),
-			     state && state->released)) {
+			     stretch->state && stretch->state->released)) {
 		const struct weir_limits stock = limits;
 
-		if (weir_tree_capped(record))
-			apply_ceilings(&limits, &stock, record, css, kind, state);
+		if (stretch->capped)
+			apply_ceilings(&limits, &stock, stretch, kind);
 		else
-			limits_note(state, &limits, WEIR_BY_CGROUP);
+			limits_note(stretch->state, limits.thresh, limits.dirty,
+				    WEIR_BY_CGROUP);
 	}
 	put_limits(dtc, &limits, &was);
 }
 
-static void amend_pass(void *dtc, struct bdi_writeback *wb,
-		       struct weir_pass_state *state)
+static noinline void amend_pass(void *dtc, struct bdi_writeback *wb,
+				struct weir_pass_state *state)
 {
 	struct weir_pass_facts facts = facts_of(dtc, wb);
 	enum weir_pass kind = weir_pass_kind(&facts);
-	struct weir_record *record;
+	struct weir_stretch stretch;
 
 	if (kind == WEIR_PASS_READER)
 		return;
@@ -249,48 +249,58 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb,
 		state->released &= facts.has_gdtc;
 	if (weir_fault_loses())
 		return;
-	record = weir_tree_nearest(wb->memcg_css);
+	stretch = weir_stretch_open(wb->memcg_css, weir_tree_nearest(wb->memcg_css), state);
 	if (facts.has_gdtc)
-		amend_memcg(dtc, record, wb->memcg_css, &facts, kind, state);
+		amend_memcg(dtc, &stretch, &facts, kind);
 	else
-		amend_global(dtc, wb, record, kind, state);
+		amend_global(dtc, wb, &stretch, kind);
+}
+
+/* amend_memcg() for a writer below ceilings, and nothing else. */
+static noinline void amend_capped(void *dtc, struct weir_pass_state *state)
+{
+	const struct weir_limits was = limits_of(dtc);
+	struct weir_limits limits = was;
+	struct weir_stretch stretch = { .state = state, .capped = true };
+
+	rcu_read_lock();
+	stretch.record = weir_tree_nearest(state->css);
+	stretch.own = stretch.record && stretch.record->css == state->css;
+	if (stretch.record)
+		apply_ceilings(&limits, &was, &stretch, WEIR_PASS_WRITER);
+	rcu_read_unlock();
+	put_limits(dtc, &limits, &was);
+}
+
+/* amend_global() for what floors reserve, and nothing else. */
+static noinline void amend_reserved(void *dtc, u64 unused)
+{
+	const struct weir_host host = { .unused = unused };
+	const struct weir_limits was = limits_of(dtc);
+	struct weir_limits limits = was;
+
+	weir_host_amend(&limits, &host, WEIR_PASS_WRITER);
+	put_limits(dtc, &limits, &was);
 }
 
 /*
- * The same for a writer whose path was surveyed and who has not slept since, as most: what
- * is not on the path is not looked for.  False if that is not all there is to do.
+ * The same for a writer whose path is known, as most: what is not on the path is not looked
+ * for.  False if that is not all there is to do.
  */
 static bool amend_surveyed(void *dtc, struct bdi_writeback *wb, struct weir_pass_state *state)
 {
-	struct weir_limits limits, was;
-	struct weir_record *record;
+	u64 unused;
 
-	if (!weir_tree_surveyed(state) || weir_drain_limit() || state->floored)
+	if (!weir_stretch_goes_on(state) || weir_drain_limit() || state->floored)
 		return false;
 	if (!POINTER(dtc, gdtc)) {
-		const struct weir_host host = {
-			.unused = READ_ONCE(weir_observe) ? 0 : weir_unused_pages(),
-		};
-
-		if (!host.unused || weir_fault_loses())
-			return true;
-		was = limits = limits_of(dtc);
-		weir_host_amend(&limits, &host, WEIR_PASS_WRITER);
-		put_limits(dtc, &limits, &was);
+		unused = READ_ONCE(weir_observe) ? 0 : weir_unused_pages();
+		if (unused && !weir_fault_loses())
+			amend_reserved(dtc, unused);
 	} else if (!state->capped || wb->bdi->capabilities & BDI_CAP_STRICTLIMIT) {
-		state->thresh = FIELD(dtc, thresh);
-		state->dirty = FIELD(dtc, dirty);
-		state->judged_by = WEIR_BY_CGROUP;
-		state->cgroup_limits = true;
+		limits_note(state, FIELD(dtc, thresh), FIELD(dtc, dirty), WEIR_BY_CGROUP);
 	} else if (!weir_fault_loses()) {
-		was = limits = limits_of(dtc);
-		rcu_read_lock();
-		record = weir_tree_nearest(state->css);
-		if (record)
-			apply_ceilings(&limits, &was, record, state->css,
-				       WEIR_PASS_WRITER, state);
-		rcu_read_unlock();
-		put_limits(dtc, &limits, &was);
+		amend_capped(dtc, state);
 	}
 	return true;
 }

@@ -17,9 +17,7 @@
  * and waited for when its call is over (at_return.c).
  *
  * Across a sleep only the writer's css is kept: the caller holds the wb, the wb
- * its css.  Groups are looked up again, under RCU, after each sleep.
- *
- * A pass with any pause (events.c) was spent asleep but for microseconds.
+ * its css.  What is on the path is a stretch's (tree.c), found again after each sleep.
  */
 #include "weir.h"
 #include <linux/rcupdate.h>
@@ -27,24 +25,22 @@
 #include <linux/writeback.h>
 
 /*
- * Decide a pass of @record on @wb by the floors of its path, of which @floored is the next.
- * Apart from admit_below_floor(): compilers clear what is on the stack, and most passes
- * need none of this.
+ * Decide a pass on @wb by the floors of its path.  Apart from admit_below_floor():
+ * compilers clear what is on the stack, and most passes need none of this.
  */
-static noinline enum weir_floor_verdict decide_floored(struct weir_record *record,
-						       struct weir_record *floored,
+static noinline enum weir_floor_verdict decide_floored(const struct weir_stretch *stretch,
 						       struct bdi_writeback *wb,
-						       unsigned long pages_dirtied,
-						       struct weir_pass_state *state)
+						       unsigned long pages_dirtied)
 {
-	struct weir_floor_pass pass = weir_floor_for_pass(record, wb, state);
+	struct weir_floor_pass pass = weir_floor_for_pass(stretch, wb);
 	enum weir_floor_verdict verdict = weir_floor_decide(&pass);
+	struct weir_record *record = stretch->record;
 	bool admits = verdict == WEIR_FLOOR_ADMIT;
 	bool observe = READ_ONCE(weir_observe);
 
 	if (verdict == WEIR_FLOOR_NONE)
 		return verdict;
-	weir_device_charge(record, floored, wb, pages_dirtied, admits && !observe);
+	weir_device_charge(record, stretch->floored, wb, pages_dirtied, admits && !observe);
 	if (!admits)
 		return verdict;
 	if (observe) {
@@ -63,23 +59,22 @@ static noinline enum weir_floor_verdict decide_floored(struct weir_record *recor
 static bool admit_below_floor(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			      struct weir_pass_state *state)
 {
+	struct cgroup_subsys_state *css = wb->memcg_css;
 	enum weir_floor_verdict verdict;
-	struct weir_record *record, *floored;
+	struct weir_stretch stretch;
 	bool admitted = false;
 
 	rcu_read_lock();
-	record = weir_tree_nearest(wb->memcg_css);
-	if (!record || record->css != wb->memcg_css)
-		record = weir_record_make_in_pass(wb->memcg_css);
-	if (record && record->css == wb->memcg_css)
-		weir_fair_note(record);
-	floored = weir_tree_survey(record, state);
-	if (!record)
+	stretch = weir_stretch_open(css, weir_record_find(css) ?:
+					 weir_record_make_in_pass(css), state);
+	if (!stretch.record)
 		goto out;
-	weir_count(record, passes);
-	if (!floored || weir_fault_loses())
+	if (stretch.own)
+		weir_fair_note(stretch.record);
+	weir_count(stretch.record, passes);
+	if (!stretch.floored || weir_fault_loses())
 		goto out;
-	verdict = decide_floored(record, floored, wb, pages_dirtied, state);
+	verdict = decide_floored(&stretch, wb, pages_dirtied);
 	state->below_floor = verdict == WEIR_FLOOR_ADMIT ||
 			    verdict == WEIR_FLOOR_HOST_FULL;
 	admitted = verdict == WEIR_FLOOR_ADMIT && !READ_ONCE(weir_observe);
@@ -88,66 +83,44 @@ out:
 	return admitted;
 }
 
-/* Under a ceiling many writers must not each dirty a large share of the room. */
-static void shorten_poll(struct weir_record *record)
-{
-	struct weir_counts counts;
-	u64 ceiling;
-
-	for (; record; record = record->parent) {
-		if (!weir_record_has_ceiling(record))
-			continue;
-		counts = weir_tree_counts(record);
-		ceiling = weir_record_ceiling(record);
-		current->nr_dirtied_pause =
-			weir_ceiling_poll(ceiling, READ_ONCE(record->last_freerun),
-					  &counts, current->nr_dirtied_pause);
-	}
-}
-
-/* After the kernel's function, where the task has slept.  Under RCU. */
-static noinline void account_pass_end(struct weir_pass_state *state)
-{
-	u64 slept_ns = ktime_get_ns() - state->slept_from_ns;
-	struct weir_record *record;
-
-	record = weir_tree_nearest(state->css);
-	if (!record)
-		return;
-	this_cpu_add(record->stats->throttled, state->pauses);
-	if (state->below_floor)
-		this_cpu_add(record->stats->throttled_below_floor, state->pauses);
-	this_cpu_add(record->stats->throttled_ns, slept_ns);
-}
-
 /*
- * Schedule the task's next look by its ceilings.  A pass on a wb without cgroup
- * writeback, which none of them holds, clears the task's count of pages of other
- * devices, too: the next of those is to have a pass of its own.
+ * After a pass on a wb without cgroup writeback, which no ceiling holds: it clears the
+ * task's count of pages of other devices, too, and the next of those is to have a pass of
+ * its own.  Under a ceiling many writers must not each dirty a large share of the room.
  */
-static void schedule_next_look(struct weir_pass_state *state)
+static noinline void schedule_look_elsewhere(void)
 {
-	struct cgroup_subsys_state *css = state->css;
+	struct cgroup_subsys_state *css;
+	struct weir_stretch stretch;
 	struct weir_record *record;
 
-	if (css->parent && weir_tree_surveyed(state) && !state->capped)
-		return;
-	if (READ_ONCE(weir_observe))
-		return;
-	/* by what the limits found */
-	if (weir_tree_surveyed(state) && state->poll) {
-		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause, state->poll);
-		return;
-	}
 	rcu_read_lock();
-	if (!css->parent)
-		css = task_css(current, memory_cgrp_id);
-	record = weir_tree_nearest(css);
-	if (weir_tree_capped(record)) {
-		weir_tree_fresh(record, state);
-		shorten_poll(record);
+	css = task_css(current, memory_cgrp_id);
+	stretch = weir_stretch_open(css, weir_tree_nearest(css), NULL);
+	record = stretch.capped ? stretch.record : NULL;
+	if (record)
+		weir_stretch_count(&stretch);
+	for (; record; record = record->parent) {
+		struct weir_counts counts = weir_tree_counts(record);
+
+		if (weir_record_has_ceiling(record))
+			current->nr_dirtied_pause =
+				weir_ceiling_poll(weir_record_ceiling(record),
+						  READ_ONCE(record->last_freerun), &counts,
+						  current->nr_dirtied_pause);
 	}
 	rcu_read_unlock();
+}
+
+/* Schedule the task's next look by its ceilings, as the limits found them. */
+static void schedule_next_look(struct weir_pass_state *state)
+{
+	if (READ_ONCE(weir_observe))
+		return;
+	if (!state->css->parent)
+		schedule_look_elsewhere();
+	else if (state->poll)
+		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause, state->poll);
 }
 
 /* The kernel's function; its task is listed, so that it can be let go. */
@@ -161,11 +134,6 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	weir_events_unlist(state);
 	if (!ret)
 		weir_ceiling_pass(wb, pages_dirtied, state);
-	if (!state->unwatched && state->pauses) {
-		rcu_read_lock();
-		account_pass_end(state);
-		rcu_read_unlock();
-	}
 	if (!state->unwatched)
 		schedule_next_look(state);
 	/* the kernel let it go by the room of the host, which is not its own */
@@ -196,23 +164,6 @@ static int charged_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return listed_pass(wb, pages_dirtied, flags, &state);
 }
 
-/*
- * Make the record of the current task's cgroup, if it has none: a bandwidth is about the
- * task, also where a wb is not its cgroup's.
- */
-static void make_own_record(void)
-{
-	struct cgroup_subsys_state *css;
-	struct weir_record *record;
-
-	rcu_read_lock();
-	css = task_css(current, memory_cgrp_id);
-	record = weir_record_nearest(css);
-	if (!record || record->css != css)
-		weir_record_make_in_pass(css);
-	rcu_read_unlock();
-}
-
 /* A pass where a bandwidth is set. */
 static noinline int bounded_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 				 unsigned int flags)
@@ -221,9 +172,6 @@ static noinline int bounded_pass(struct bdi_writeback *wb, unsigned long pages_d
 	int ret;
 
 	weir_bandwidth_pass(pages_dirtied, flags, &hold);
-	/* there is a bound on its path */
-	if (hold.number)
-		make_own_record();
 	ret = charged_pass(wb, pages_dirtied, flags);
 	if (hold.least)
 		current->nr_dirtied_pause =

@@ -106,21 +106,6 @@ void weir_tree_inherit(struct weir_record *record, u32 *cost)
 	weir_tree_update(record);
 }
 
-/*
- * weir_tree_update() in a pass, at most once between two sleeps: the count costs a read for
- * each possible CPU, and the steps of a pass follow each other in microseconds.
- */
-void weir_tree_fresh(struct weir_record *record, struct weir_pass_state *state)
-{
-	if (state && state->counted && state->counted_switches == current->nvcsw)
-		return;
-	weir_tree_update(record);
-	if (state) {
-		state->counted = true;
-		state->counted_switches = current->nvcsw;
-	}
-}
-
 /* Take a record that holds nothing more, or is forgotten, out of the sums for good. */
 void weir_tree_detach(struct weir_record *record)
 {
@@ -133,27 +118,6 @@ void weir_tree_detach(struct weir_record *record)
 u64 weir_tree_claim(const struct weir_record *record)
 {
 	return weir_subtree_pages(READ_ONCE(record->subtree.claim));
-}
-
-/*
- * Notes in @state which knobs are on the path of @record, NULL if there is none,
- * for all steps of a pass until its task sleeps: one walk.  Returns the next
- * record with a floor, or NULL.
- */
-struct weir_record *weir_tree_survey(struct weir_record *record, struct weir_pass_state *state)
-{
-	struct weir_record *floored = NULL;
-
-	state->surveyed = true;
-	state->surveyed_switches = current->nvcsw;
-	state->capped = false;
-	for (; record; record = record->parent) {
-		if (!floored && READ_ONCE(record->floor))
-			floored = record;
-		state->capped |= weir_record_has_ceiling(record);
-	}
-	state->floored = floored;
-	return floored;
 }
 
 /* The next record with a floor, from @record upwards, or NULL. */
@@ -196,16 +160,46 @@ u64 weir_tree_ceiling(const struct weir_record *record)
 	return least;
 }
 
-/*
- * The record that passes of @css are judged by: its own, or, if there was no way to make
- * one, its nearest ancestor's for the sake of a knob above.  Under RCU.
- */
-struct weir_record *weir_tree_nearest(struct cgroup_subsys_state *css)
+/* weir_tree_nearest() of a cgroup that has no record. */
+struct weir_record *weir_tree_bound_above(struct cgroup_subsys_state *css)
 {
-	struct weir_record *record = weir_record_find(css);
+	struct weir_record *record = weir_record_nearest(css);
 
-	if (likely(record))
-		return record;
-	record = weir_record_nearest(css);
 	return weir_tree_bound(record) ? record : NULL;
+}
+
+/* The walk of a stretch, and what the rest of the pass remembers of it. */
+void weir_stretch_survey(struct weir_stretch *stretch)
+{
+	struct weir_pass_state *state = stretch->state;
+	struct weir_record *record;
+
+	for (record = stretch->record; record; record = record->parent) {
+		if (!stretch->floored && READ_ONCE(record->floor))
+			stretch->floored = record;
+		stretch->capped |= weir_record_has_ceiling(record);
+	}
+	if (!state)
+		return;
+	state->counted &= weir_stretch_goes_on(state);
+	state->switches = current->nvcsw;
+	state->surveyed = true;
+	state->floored = stretch->floored;
+	state->capped = stretch->capped;
+}
+
+/*
+ * Report the changes of the record, at most once between two sleeps of a writer: the count
+ * costs a read for each possible CPU, and the steps of a pass follow each other in
+ * microseconds.
+ */
+void weir_stretch_count(const struct weir_stretch *stretch)
+{
+	struct weir_pass_state *state = stretch->state;
+
+	if (state && state->counted)
+		return;
+	weir_tree_update(stretch->record);
+	if (state)
+		state->counted = true;
 }

@@ -176,9 +176,7 @@ struct weir_stats {
 	u64 ceiling_held;
 	u64 would_admit;
 	u64 would_hold;
-	u64 throttled;
 	u64 throttled_below_floor;
-	u64 throttled_ns;
 	struct weir_slept by[WEIR_BY_COUNT];
 	u64 weight_held;
 	u64 weight_held_ns;
@@ -413,10 +411,10 @@ struct weir_pass_state {
 	bool below_floor;		/* was, when it began */
 	bool async;			/* must not sleep */
 	bool unwatched;			/* weir does not act: nothing is counted */
-	bool counted;			/* its path's sums, at counted_switches */
-	unsigned long counted_switches;
-	bool surveyed;			/* its path, at surveyed_switches: weir_tree_survey() */
-	unsigned long surveyed_switches;
+	/* of its path, until the task sleeps: weir_stretch_goes_on() */
+	unsigned long switches;		/* of the task, when that was found */
+	bool surveyed;
+	bool counted;			/* its sums are fresh */
 	bool floored;			/* there is a floor on it */
 	bool capped;			/* a ceiling */
 	/* came by limits.c, in this pass */
@@ -434,19 +432,35 @@ struct weir_pass_state {
 	/* the pause the task is in */
 	bool paused;
 	enum weir_pause_by by;
-	u32 pauses;			/* so far */
 	u64 since_ns;
-	u64 slept_from_ns;		/* when the first one began */
 };
+
+/*
+ * What a pass finds on its path between two sleeps, by one look-up and one walk.  Of the
+ * RCU section that it is opened in, and never kept beyond.
+ */
+struct weir_stretch {
+	struct weir_pass_state *state;	/* NULL but for a writer's */
+	struct weir_record *record;	/* that judges the pass, or NULL: weir_tree_nearest() */
+	struct weir_record *floored;	/* the next with a floor, from it upwards, or NULL */
+	bool own;			/* the record is the cgroup's own */
+	bool capped;			/* there is a ceiling on the path */
+};
+
+/* Does what was found on the path still hold: has the task not slept since? */
+static inline bool weir_stretch_goes_on(const struct weir_pass_state *state)
+{
+	return state->surveyed && state->switches == current->nvcsw;
+}
 
 /* tree.c: what a subtree holds */
 struct weir_counts weir_tree_update(struct weir_record *record);
-void weir_tree_fresh(struct weir_record *record, struct weir_pass_state *state);
+void weir_stretch_survey(struct weir_stretch *stretch);
+void weir_stretch_count(const struct weir_stretch *stretch);
 void weir_tree_inherit(struct weir_record *record, u32 *cost);
 void weir_tree_review(struct weir_record *record);
 void weir_tree_detach(struct weir_record *record);
 u64 weir_tree_claim(const struct weir_record *record);
-struct weir_record *weir_tree_survey(struct weir_record *record, struct weir_pass_state *state);
 
 /* The pages of the subtree, the cgroup itself included. */
 static inline struct weir_counts weir_tree_counts(const struct weir_record *record)
@@ -457,17 +471,42 @@ static inline struct weir_counts weir_tree_counts(const struct weir_record *reco
 	};
 }
 
-/* Does that still hold? */
-static inline bool weir_tree_surveyed(const struct weir_pass_state *state)
-{
-	return state->surveyed && state->surveyed_switches == current->nvcsw;
-}
-
 struct weir_record *weir_tree_floored(struct weir_record *record);
 bool weir_tree_bound(const struct weir_record *record);
 bool weir_tree_capped(const struct weir_record *record);
 u64 weir_tree_ceiling(const struct weir_record *record);
-struct weir_record *weir_tree_nearest(struct cgroup_subsys_state *css);
+struct weir_record *weir_tree_bound_above(struct cgroup_subsys_state *css);
+
+/*
+ * The record that passes of @css are judged by: its own, or, if there was no way to make
+ * one, its nearest ancestor's for the sake of a knob above.  Under RCU.
+ */
+static inline struct weir_record *weir_tree_nearest(struct cgroup_subsys_state *css)
+{
+	return weir_record_find(css) ?: weir_tree_bound_above(css);
+}
+
+/*
+ * Open a stretch of a pass on a wb of @css, which @record judges.  A writer's pass that
+ * knows its path, and that there is no floor on it, walks no more until its task has slept.
+ * Under RCU.
+ */
+static inline struct weir_stretch weir_stretch_open(struct cgroup_subsys_state *css,
+						    struct weir_record *record,
+						    struct weir_pass_state *state)
+{
+	struct weir_stretch stretch = {
+		.state = state,
+		.record = record,
+		.own = record && record->css == css,
+	};
+
+	if (state && weir_stretch_goes_on(state) && !state->floored)
+		stretch.capped = state->capped;
+	else
+		weir_stretch_survey(&stretch);
+	return stretch;
+}
 
 /* memory.c: what memory leaves a cgroup */
 static inline u64 weir_pages_max(unsigned long pages)
@@ -611,9 +650,8 @@ static inline int weir_sync_wait(struct address_space *mapping) { return 0; }
 #endif
 
 /* floor.c: what a writer's pass finds under the floors of its path */
-struct weir_floor_pass weir_floor_for_pass(struct weir_record *record,
-					   struct bdi_writeback *wb,
-					   struct weir_pass_state *state);
+struct weir_floor_pass weir_floor_for_pass(const struct weir_stretch *stretch,
+					   struct bdi_writeback *wb);
 
 /* at_return.c: waits of tasks that hold nothing, at their return to user mode */
 enum { WEIR_DEBT_BANDWIDTH, WEIR_DEBT_LEFT, WEIR_DEBT_CEILING, WEIR_DEBTS };
