@@ -99,12 +99,20 @@ func (k *kubelet) applyDaemonSet(ctx context.Context, file string) (string, erro
 		grace = *g
 	}
 	for _, c := range spec.InitContainers {
-		if err := k.toEnd(ctx, sandbox.PodSandboxId, config, containerConfig(&c, paths, grace)); err != nil {
+		container, err := containerConfig(&c, paths, grace)
+		if err != nil {
+			return sandbox.PodSandboxId, err
+		}
+		if err := k.toEnd(ctx, sandbox.PodSandboxId, config, container); err != nil {
 			return sandbox.PodSandboxId, fmt.Errorf("init container %s: %w", c.Name, err)
 		}
 	}
 	for _, c := range spec.Containers {
-		if _, err := k.createAndStart(ctx, sandbox.PodSandboxId, config, containerConfig(&c, paths, grace)); err != nil {
+		container, err := containerConfig(&c, paths, grace)
+		if err != nil {
+			return sandbox.PodSandboxId, err
+		}
+		if _, err := k.createAndStart(ctx, sandbox.PodSandboxId, config, container); err != nil {
 			return sandbox.PodSandboxId, fmt.Errorf("container %s: %w", c.Name, err)
 		}
 	}
@@ -183,8 +191,12 @@ func volumePaths(list []core.Volume, configs map[string]core.ConfigMap, own stri
 				}
 			}
 		case v.EmptyDir != nil:
+		case v.Projected != nil && len(v.Projected.Sources) > 0 && v.Projected.Sources[0].ServiceAccountToken != nil:
+			if at = account; !isServed() {
+				return nil, fmt.Errorf("volume %s: no service account: `cripod serve` first", v.Name)
+			}
 		default:
-			return nil, fmt.Errorf("volume %s: expected hostPath, emptyDir or configMap", v.Name)
+			return nil, fmt.Errorf("volume %s: expected hostPath, emptyDir, configMap or a service account's token", v.Name)
 		}
 		if err := os.MkdirAll(at, 0o777); err != nil {
 			return nil, err
@@ -195,7 +207,11 @@ func volumePaths(list []core.Volume, configs map[string]core.ConfigMap, own stri
 }
 
 // containerConfig returns what kubelet makes of a container for the runtime.
-func containerConfig(c *core.Container, paths map[string]string, grace int64) *cri.ContainerConfig {
+func containerConfig(c *core.Container, paths map[string]string, grace int64) (*cri.ContainerConfig, error) {
+	variables, err := containerEnvironment(c)
+	if err != nil {
+		return nil, err
+	}
 	config := &cri.ContainerConfig{
 		Metadata: &cri.ContainerMetadata{Name: c.Name},
 		Image:    &cri.ImageSpec{Image: c.Image},
@@ -214,8 +230,8 @@ func containerConfig(c *core.Container, paths map[string]string, grace int64) *c
 			},
 		},
 	}
-	for _, e := range c.Env {
-		config.Envs = append(config.Envs, &cri.KeyValue{Key: e.Name, Value: e.Value})
+	for name, value := range variables {
+		config.Envs = append(config.Envs, &cri.KeyValue{Key: name, Value: value})
 	}
 	for _, m := range c.VolumeMounts {
 		from := filepath.Join(paths[m.Name], m.SubPath)
@@ -242,5 +258,5 @@ func containerConfig(c *core.Container, paths map[string]string, grace int64) *c
 			to.RunAsGroup = &cri.Int64Value{Value: *s.RunAsGroup}
 		}
 	}
-	return config
+	return config, nil
 }

@@ -14,6 +14,8 @@
 //	cripod halt SANDBOX                            stop a sandbox with its containers
 //	cripod again [FLAGS] SANDBOX CONTAINER[=LIMIT] start another sandbox of its pod, print its id
 //	cripod remove SANDBOX...                       stop and remove pods; "all" for every one
+//	cripod serve DIRECTORY                         be the API server of a cluster of this node, whose
+//	                                               marks are in DIRECTORY, until SIGTERM
 //	cripod bench [FLAGS] NUMBER                    start and remove pods, print what each step took
 //
 // A pod that cannot be started is removed, as kubelet does at last, and the exit status is 1.
@@ -27,6 +29,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -57,7 +60,7 @@ func (p pairs) Set(text string) error {
 
 func run() error {
 	if len(os.Args) < 2 {
-		return fmt.Errorf("expected run, add, apply, update, exec, pid, status, stop, halt, again, remove or bench")
+		return fmt.Errorf("expected run, add, apply, update, exec, pid, status, stop, halt, again, remove, serve or bench")
 	}
 	k := kubelet{annotations: pairs{}}
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
@@ -71,7 +74,7 @@ func run() error {
 	flags.BoolVar(&k.systemd, "systemd", false, "the runtime manages cgroups through systemd")
 	flags.Var(k.annotations, "annotation", "`KEY=VALUE` of the pod")
 	_ = flags.Parse(os.Args[2:])
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := k.connectRuntime(*socket); err != nil {
 		return err
@@ -147,6 +150,11 @@ func run() error {
 		return err
 	case "remove":
 		return k.removePods(ctx, rest)
+	case "serve":
+		if err := needs(1); err != nil {
+			return err
+		}
+		return serveAPI(ctx, rest[0])
 	case "bench":
 		if err := needs(1); err != nil {
 			return err

@@ -3,11 +3,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"encoding/pem"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -22,105 +18,28 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"weir.dev/nri/standin"
 )
 
-// cluster answers as an API server does to the requests of weir-node: nodes are the API's own type,
-// patches are merged by the API's own code, and what a role does not allow is refused.
-type cluster struct {
-	mu      sync.Mutex
-	nodes   map[string]*core.Node
-	sets    map[string]*apps.DaemonSet
-	events  []core.Event
-	patches int
-	refuse  bool
-}
-
-func (c *cluster) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	fail := func(code int, message string) {
-		answer.WriteHeader(code)
-		_ = json.NewEncoder(answer).Encode(meta.Status{Status: meta.StatusFailure, Message: message, Code: int32(code)})
-	}
-	if request.Header.Get("Authorization") != "Bearer secret" {
-		fail(http.StatusUnauthorized, "Unauthorized")
-		return
-	}
-	if c.refuse {
-		fail(http.StatusForbidden, `nodes "a" is forbidden: User "weir" cannot patch resource "nodes"`)
-		return
-	}
-	name, isOne := strings.CutPrefix(request.URL.Path, "/api/v1/nodes/")
-	switch {
-	case request.Method == http.MethodGet && request.URL.Path == "/api/v1/nodes":
-		selected := core.NodeList{}
-		for _, n := range c.nodes {
-			if _, ok := n.Labels[request.URL.Query().Get("labelSelector")]; ok {
-				selected.Items = append(selected.Items, *n)
-			}
-		}
-		_ = json.NewEncoder(answer).Encode(selected)
-	case request.Method == http.MethodGet && c.sets[request.URL.Path] != nil:
-		set := c.sets[request.URL.Path]
-		_ = json.NewEncoder(answer).Encode(set)
-		set.Status.NumberReady++
-	case request.Method == http.MethodPost && request.URL.Path == "/api/v1/namespaces/default/events":
-		decoder := json.NewDecoder(request.Body)
-		decoder.DisallowUnknownFields()
-		var e core.Event
-		if err := decoder.Decode(&e); err != nil || e.InvolvedObject.Kind != "Node" || e.GenerateName == "" {
-			fail(http.StatusBadRequest, "no event")
-			return
-		}
-		c.events = append(c.events, e)
-		answer.WriteHeader(http.StatusCreated)
-		_ = json.NewEncoder(answer).Encode(e)
-	case request.Method == http.MethodPatch && isOne && request.Header.Get("Content-Type") == "application/merge-patch+json":
-		before, ok := c.nodes[name]
-		if !ok {
-			fail(http.StatusNotFound, `nodes "`+name+`" not found`)
-			return
-		}
-		patch, _ := io.ReadAll(request.Body)
-		text, _ := json.Marshal(before)
-		text, err := strategicpatch.StrategicMergePatch(text, patch, core.Node{})
-		after := &core.Node{}
-		if err == nil {
-			decoder := json.NewDecoder(bytes.NewReader(text))
-			decoder.DisallowUnknownFields()
-			err = decoder.Decode(after)
-		}
-		if err != nil {
-			fail(http.StatusBadRequest, err.Error())
-			return
-		}
-		c.nodes[name] = after
-		c.patches++
-		_ = json.NewEncoder(answer).Encode(after)
-	default:
-		fail(http.StatusMethodNotAllowed, request.Method+" "+request.URL.Path)
-	}
-}
+// cluster is the API server's stand-in.
+type cluster struct{ standin.Cluster }
 
 func (c *cluster) labels(name string) (string, string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.nodes[name].Labels[label], c.nodes[name].Annotations[reason]
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return c.Nodes[name].Labels[label], c.Nodes[name].Annotations[reason]
 }
 
 // start serves c, and is the api of a container in it.
 func (c *cluster) start(t *testing.T) *api {
 	t.Helper()
-	server := httptest.NewTLSServer(c)
-	t.Cleanup(server.Close)
 	account := t.TempDir()
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	for name, text := range map[string]string{"token": "secret\n", "ca.crt": string(ca)} {
-		if err := os.WriteFile(filepath.Join(account, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	server, err := c.Serve("127.0.0.1:0", account)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(server.Close)
 	at, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -132,10 +51,6 @@ func (c *cluster) start(t *testing.T) *api {
 		t.Fatal(err)
 	}
 	return a
-}
-
-func named(name string, labels map[string]string) *core.Node {
-	return &core.Node{ObjectMeta: meta.ObjectMeta{Name: name, Labels: labels}}
 }
 
 // module lays out the files of a loaded module in a state.
@@ -167,7 +82,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // A node is marked as its module and its plugin are, through their changes, and unmarked at the end.
 func TestWatch(t *testing.T) {
-	c := &cluster{nodes: map[string]*core.Node{"a": named("a", map[string]string{"zone": "z"}), "b": named("b", nil)}}
+	c := &cluster{standin.Cluster{Nodes: map[string]*core.Node{"a": standin.NamedNode("a", map[string]string{"zone": "z"}), "b": standin.NamedNode("b", nil)}}}
 	a := c.start(t)
 	sys := t.TempDir()
 	connected := true
@@ -216,30 +131,30 @@ func TestWatch(t *testing.T) {
 	}
 	module(t, sys, "active")
 	eventually(t, "active", is("true", ""))
-	c.mu.Lock()
-	before := c.patches
-	c.mu.Unlock()
+	c.Mu.Lock()
+	before := c.Patches
+	c.Mu.Unlock()
 	time.Sleep(200 * time.Millisecond)
-	c.mu.Lock()
-	if c.patches != before {
-		t.Errorf("%d patches while nothing changed", c.patches-before)
+	c.Mu.Lock()
+	if c.Patches != before {
+		t.Errorf("%d patches while nothing changed", c.Patches-before)
 	}
-	if c.nodes["a"].Labels["zone"] != "z" || len(c.nodes["b"].Labels) != 0 {
-		t.Errorf("other labels, or another node's, changed: %v %v", c.nodes["a"].Labels, c.nodes["b"].Labels)
+	if c.Nodes["a"].Labels["zone"] != "z" || len(c.Nodes["b"].Labels) != 0 {
+		t.Errorf("other labels, or another node's, changed: %v %v", c.Nodes["a"].Labels, c.Nodes["b"].Labels)
 	}
-	c.mu.Unlock()
+	c.Mu.Unlock()
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if ready, why := c.labels("a"); ready != "" || why != "" || c.nodes["a"].Labels[modeLabel] != "" {
-		t.Errorf("left behind: %q %q %v", ready, why, c.nodes["a"].Labels)
+	if ready, why := c.labels("a"); ready != "" || why != "" || c.Nodes["a"].Labels[modeLabel] != "" {
+		t.Errorf("left behind: %q %q %v", ready, why, c.Nodes["a"].Labels)
 	}
 }
 
 // Where the module may come later, stock mode is what protects pods meanwhile, with the reason; each change has an event.
 func TestWatchAuto(t *testing.T) {
-	c := &cluster{nodes: map[string]*core.Node{"a": named("a", nil)}}
+	c := &cluster{standin.Cluster{Nodes: map[string]*core.Node{"a": standin.NamedNode("a", nil)}}}
 	a := c.start(t)
 	sys := t.TempDir()
 	why := filepath.Join(sys, "why")
@@ -254,10 +169,10 @@ func TestWatchAuto(t *testing.T) {
 	go func() { ended <- w.watchNode(ctx, 10*time.Millisecond) }()
 	is := func(ready, mode, words string) func() bool {
 		return func() bool {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			why := c.nodes["a"].Annotations[reason]
-			return c.nodes["a"].Labels[label] == ready && c.nodes["a"].Labels[modeLabel] == mode &&
+			c.Mu.Lock()
+			defer c.Mu.Unlock()
+			why := c.Nodes["a"].Annotations[reason]
+			return c.Nodes["a"].Labels[label] == ready && c.Nodes["a"].Labels[modeLabel] == mode &&
 				strings.Contains(why, words) && (words != "" || why == "")
 		}
 	}
@@ -278,16 +193,16 @@ func TestWatchAuto(t *testing.T) {
 	agent.Close()
 	eventually(t, "the agent is gone", is("false", "none", "weir agent is not ready"))
 	eventually(t, "an event for each", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.events) == 5
+		c.Mu.Lock()
+		defer c.Mu.Unlock()
+		return len(c.Events) == 5
 	})
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
 	var told []string
-	for _, e := range c.events {
+	for _, e := range c.Events {
 		told = append(told, e.Type+" "+e.Message)
 		if e.Reason != "WeirMode" || e.InvolvedObject.Name != "a" || e.Namespace != "default" {
 			t.Errorf("%+v", e)
@@ -303,7 +218,7 @@ func TestWatchAuto(t *testing.T) {
 
 // What an API server refuses is tried again, and the probe says so meanwhile.
 func TestRefused(t *testing.T) {
-	c := &cluster{nodes: map[string]*core.Node{"a": named("a", nil)}, refuse: true}
+	c := &cluster{standin.Cluster{Nodes: map[string]*core.Node{"a": standin.NamedNode("a", nil)}, Refuse: true}}
 	a := c.start(t)
 	err := a.markNode(context.Background(), "a", state{ready: true})
 	if err == nil || !strings.Contains(err.Error(), "403 Forbidden") || !strings.Contains(err.Error(), `cannot patch resource "nodes"`) {
@@ -319,9 +234,9 @@ func TestRefused(t *testing.T) {
 	if w.told.Load() {
 		t.Error("told, though it was refused")
 	}
-	c.mu.Lock()
-	c.refuse = false
-	c.mu.Unlock()
+	c.Mu.Lock()
+	c.Refuse = false
+	c.Mu.Unlock()
 	eventually(t, "marked at last", func() bool { ready, _ := c.labels("a"); return ready == "true" && w.told.Load() })
 	stop()
 	<-ended
@@ -332,22 +247,22 @@ func TestRefused(t *testing.T) {
 
 // Cleaning takes weir's marks from every node, and nothing else.
 func TestClean(t *testing.T) {
-	c := &cluster{nodes: map[string]*core.Node{
-		"a": named("a", map[string]string{label: "true", "zone": "z"}),
-		"b": named("b", map[string]string{label: "false"}),
-		"c": named("c", map[string]string{"zone": "z"}),
-	}}
-	c.nodes["b"].Annotations = map[string]string{reason: "no headers", "other": "stays"}
+	c := &cluster{standin.Cluster{Nodes: map[string]*core.Node{
+		"a": standin.NamedNode("a", map[string]string{label: "true", "zone": "z"}),
+		"b": standin.NamedNode("b", map[string]string{label: "false"}),
+		"c": standin.NamedNode("c", map[string]string{"zone": "z"}),
+	}}}
+	c.Nodes["b"].Annotations = map[string]string{reason: "no headers", "other": "stays"}
 	if err := c.start(t).unmarkAll(context.Background(), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	for name, n := range c.nodes {
+	for name, n := range c.Nodes {
 		if _, marked := n.Labels[label]; marked {
 			t.Errorf("%s: %v", name, n.Labels)
 		}
 	}
-	if c.nodes["a"].Labels["zone"] != "z" || len(c.nodes["b"].Annotations) != 1 || c.patches != 2 {
-		t.Errorf("%v %v, %d patches", c.nodes["a"].Labels, c.nodes["b"].Annotations, c.patches)
+	if c.Nodes["a"].Labels["zone"] != "z" || len(c.Nodes["b"].Annotations) != 1 || c.Patches != 2 {
+		t.Errorf("%v %v, %d patches", c.Nodes["a"].Labels, c.Nodes["b"].Annotations, c.Patches)
 	}
 }
 
@@ -357,7 +272,7 @@ func TestCleanAfter(t *testing.T) {
 		ObjectMeta: meta.ObjectMeta{Generation: 1},
 		Status:     apps.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 3},
 	}
-	c := &cluster{sets: map[string]*apps.DaemonSet{"/apis/apps/v1/namespaces/n/daemonsets/weir-unload": set}}
+	c := &cluster{standin.Cluster{Sets: map[string]*apps.DaemonSet{"/apis/apps/v1/namespaces/n/daemonsets/weir-unload": set}}}
 	a := c.start(t)
 	log := slog.New(slog.DiscardHandler)
 	if err := a.waitForDaemonSet(context.Background(), log, "n/weir-unload", time.Millisecond); err != nil {
