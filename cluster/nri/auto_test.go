@@ -10,7 +10,7 @@ import (
 )
 
 // plugAuto starts a plugin for a node that may get the module; the function ends it.
-func (n *node) plugAuto(file string) (*plugin, func()) {
+func (n *testNode) plugAuto(file string) (*plugin, func()) {
 	p := n.plugin(allowed, file)
 	p.auto = true
 	return p, n.connect(p)

@@ -16,7 +16,7 @@ import (
 func TestSecondAttempt(t *testing.T) {
 	n, p := loaded(t)
 	for _, id := range []string{"first", "second"} {
-		c := container(id, 0)
+		c := aContainer(id, 0)
 		c.Name = "one"
 		n.created(sandbox("dirty-min", "3M"), c)
 	}
@@ -26,7 +26,7 @@ func TestSecondAttempt(t *testing.T) {
 }
 
 // end says that a container has ended.
-func (n *node) end(s *api.PodSandbox, c *api.Container) {
+func (n *testNode) end(s *api.PodSandbox, c *api.Container) {
 	n.t.Helper()
 	if _, err := n.runtime.StopContainer(context.Background(), &api.StopContainerRequest{Pod: s, Container: c}); err != nil {
 		n.t.Error(err)
@@ -34,7 +34,7 @@ func (n *node) end(s *api.PodSandbox, c *api.Container) {
 }
 
 // stopped says that a sandbox has ended.
-func (n *node) stopped(s *api.PodSandbox) {
+func (n *testNode) stopped(s *api.PodSandbox) {
 	n.t.Helper()
 	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_STOP_POD_SANDBOX, Pod: s}); err != nil {
 		n.t.Error(err)
@@ -44,7 +44,7 @@ func (n *node) stopped(s *api.PodSandbox) {
 // A runtime that was restarted does not tell the end of a pod that it had before.
 func TestPodGoneUntold(t *testing.T) {
 	n, p := loaded(t)
-	s, c := sandbox("dirty-min", "1M", "pod.dirty-min", "64K"), container("a", 0)
+	s, c := sandbox("dirty-min", "1M", "pod.dirty-min", "64K"), aContainer("a", 0)
 	n.created(s, c)
 	n.end(s, c)
 	if got := floors(p); got != "65536" {
@@ -64,7 +64,7 @@ func TestSandboxOfALivePodStops(t *testing.T) {
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
-	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	s, c := sandbox("pod.dirty-min", "3M"), aContainer("a", 0)
 	n.created(s, c)
 	n.stopped(s)
 	if got := floors(p); got != "3145728" {
@@ -81,7 +81,7 @@ func TestSandboxOfALivePodStops(t *testing.T) {
 		t.Errorf("%v, refused it counts %q", err, floors(p))
 	}
 	delete(next.Annotations, "weir.dev/dirty-byte")
-	late := container("late", 0)
+	late := aContainer("late", 0)
 	late.PodSandboxId = next.Id
 	if _, err := n.create(next, late); err != nil || floors(p) != "3145728" {
 		t.Errorf("%v, it counts %q", err, floors(p))

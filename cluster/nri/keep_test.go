@@ -35,16 +35,16 @@ func TestKeepsLittle(t *testing.T) {
 		n.counted(p)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if len(p.live) != 40 {
-			t.Errorf("%s it knows %d pods", when, len(p.live))
+		if len(p.pods) != 40 {
+			t.Errorf("%s it knows %d pods", when, len(p.pods))
 		}
-		for _, known := range p.live {
+		for _, known := range p.pods {
 			most := 0
-			for key, value := range known.sandbox.GetAnnotations() {
+			for key, value := range known.Annotations {
 				most += len(key) + len(value)
 			}
 			for _, c := range known.containers {
-				most += proto.Size(c)
+				most += len(c.id) + len(c.name) + len(c.at)
 			}
 			if most > 1<<14 {
 				t.Errorf("%s it keeps %d bytes of a pod", when, most)
@@ -81,7 +81,7 @@ func TestTooManyAnnotations(t *testing.T) {
 	for i := range 300 {
 		s.Annotations[fmt.Sprintf("weir.dev/dirty-bytes.c%d", i)] = "8M"
 	}
-	if _, err := n.create(s, container("a", 0)); err == nil || !strings.Contains(err.Error(), "more than 256 annotations begin with weir.dev/") {
+	if _, err := n.create(s, aContainer("a", 0)); err == nil || !strings.Contains(err.Error(), "more than 256 annotations begin with weir.dev/") {
 		t.Error(err)
 	}
 }

@@ -49,8 +49,8 @@ func (p *plugin) metricsText() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	unprotected := 0
-	for _, known := range p.live {
-		if len(known.unprotected) > 0 || p.unwritten && len(known.wishes)+len(known.times) > 0 {
+	for _, known := range p.pods {
+		if known.isUnprotected() || p.unwritten && known.hasWish() {
 			unprotected++
 		}
 	}

@@ -25,9 +25,9 @@ import (
 	"weir.dev/nri/want"
 )
 
-// node is the runtime's half of NRI, the code that containerd has, beside a directory that stands
+// testNode is the runtime's half of NRI, the code that containerd has, beside a directory that stands
 // for cgroups. What the kernel and containerd make of it is tested by `make test-kubernetes`.
-type node struct {
+type testNode struct {
 	t          testing.TB
 	dir        string
 	runtime    *adaptation.Adaptation
@@ -36,11 +36,11 @@ type node struct {
 	containers []*api.Container
 }
 
-func newNode(t testing.TB) *node {
+func newNode(t testing.TB) *testNode {
 	// This machine may be busy with something else.
 	adaptation.SetPluginRegistrationTimeout(time.Minute)
 	adaptation.SetPluginRequestTimeout(time.Minute)
-	n := &node{t: t, dir: t.TempDir()}
+	n := &testNode{t: t, dir: t.TempDir()}
 	var err error
 	n.runtime, err = adaptation.New("test", "1", func(ctx context.Context, sync adaptation.SyncCB) error {
 		n.mu.Lock()
@@ -64,11 +64,11 @@ func newNode(t testing.TB) *node {
 	return n
 }
 
-func (n *node) socket() string { return filepath.Join(n.dir, "nri.sock") }
+func (n *testNode) socket() string { return filepath.Join(n.dir, "nri.sock") }
 
 // load makes the module's directory, and its files in the cgroups of the pod and of two containers, and
 // in the root's child.
-func (n *node) load() {
+func (n *testNode) load() {
 	module := filepath.Join(n.dir, "sys/module/weir")
 	// Beside the one that is there, so that it is another one.
 	if err := os.MkdirAll(module+".new", 0o755); err != nil {
@@ -83,7 +83,7 @@ func (n *node) load() {
 }
 
 // make makes one cgroup, with the module's files.
-func (n *node) make(at string) {
+func (n *testNode) make(at string) {
 	at = filepath.Join(n.dir, "sys/fs/cgroup", at)
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		n.t.Fatal(err)
@@ -101,17 +101,17 @@ func (n *node) make(at string) {
 }
 
 // write stands for another program that writes to a file below the pod's cgroup.
-func (n *node) write(name, text string) {
+func (n *testNode) write(name, text string) {
 	if err := os.WriteFile(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1", name), []byte(text+"\n"), 0o644); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
 // plug starts a plugin; the function ends it.
-func (n *node) plug(config string) (*plugin, func()) { return n.plugAs(config, "") }
+func (n *testNode) plug(config string) (*plugin, func()) { return n.plugAs(config, "") }
 
 // loaded is a node with the module and a plugin that knows all live pods, until the test ends.
-func loaded(t testing.TB) (*node, *plugin) {
+func loaded(t testing.TB) (*testNode, *plugin) {
 	n := newNode(t)
 	n.load()
 	p, stop := n.plug(allowed)
@@ -121,13 +121,13 @@ func loaded(t testing.TB) (*node, *plugin) {
 }
 
 // plugAs starts it for a node that does without the module, if a file is given.
-func (n *node) plugAs(config, stock string) (*plugin, func()) {
+func (n *testNode) plugAs(config, stock string) (*plugin, func()) {
 	p := n.plugin(config, stock)
 	return p, n.connect(p)
 }
 
 // plugin makes one.
-func (n *node) plugin(config, stock string) *plugin {
+func (n *testNode) plugin(config, stock string) *plugin {
 	c, err := want.Parse("config", []byte(config))
 	if err != nil {
 		n.t.Fatal(err)
@@ -138,7 +138,7 @@ func (n *node) plugin(config, stock string) *plugin {
 }
 
 // connect has a plugin serve the runtime; the function ends it.
-func (n *node) connect(p *plugin) func() {
+func (n *testNode) connect(p *plugin) func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -151,7 +151,7 @@ func (n *node) connect(p *plugin) func() {
 	return func() { stop(); <-done }
 }
 
-func (n *node) soon(what string, ok func() bool) {
+func (n *testNode) soon(what string, ok func() bool) {
 	n.t.Helper()
 	for range 6000 {
 		if ok() {
@@ -162,7 +162,7 @@ func (n *node) soon(what string, ok func() bool) {
 	n.t.Fatalf("not within a minute: %s", what)
 }
 
-func (n *node) file(name string) string {
+func (n *testNode) file(name string) string {
 	text, err := os.ReadFile(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1", name))
 	if err != nil {
 		n.t.Fatal(err)
@@ -179,7 +179,7 @@ func sandbox(annotations ...string) *api.PodSandbox {
 	return s
 }
 
-func container(id string, limit int64) *api.Container {
+func aContainer(id string, limit int64) *api.Container {
 	return &api.Container{Id: id, PodSandboxId: "s1", Name: id, Linux: &api.LinuxContainer{
 		CgroupsPath: "/kubepods/burstable/pod1/" + id,
 		Resources:   limited(limit)}}
@@ -192,7 +192,7 @@ func limited(limit int64) *api.LinuxResources {
 
 // create asks as containerd does, and does what it is told to. What a container's specification has
 // containerd does not tell again.
-func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, error) {
+func (n *testNode) create(s *api.PodSandbox, c *api.Container) (map[string]string, error) {
 	n.t.Helper()
 	r, err := n.runtime.CreateContainer(context.Background(), &api.CreateContainerRequest{Pod: s, Container: c})
 	if err != nil {
@@ -209,7 +209,7 @@ func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, e
 }
 
 // created is create for a test that ends if the plugin refuses.
-func (n *node) created(s *api.PodSandbox, c *api.Container) {
+func (n *testNode) created(s *api.PodSandbox, c *api.Container) {
 	n.t.Helper()
 	if _, err := n.create(s, c); err != nil {
 		n.t.Fatal(err)
@@ -217,13 +217,13 @@ func (n *node) created(s *api.PodSandbox, c *api.Container) {
 }
 
 // start says what containerd says before a container's first process runs.
-func (n *node) start(s *api.PodSandbox, c *api.Container) error {
+func (n *testNode) start(s *api.PodSandbox, c *api.Container) error {
 	return n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_START_CONTAINER, Pod: s, Container: c})
 }
 
 const allowed = "allow: [{namespaces: [db], namespace-floor: 4M}]"
 
-func (n *node) wants(got map[string]string, pairs ...string) {
+func (n *testNode) wants(got map[string]string, pairs ...string) {
 	n.t.Helper()
 	want := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -237,7 +237,7 @@ func (n *node) wants(got map[string]string, pairs ...string) {
 func TestCreateAndUpdate(t *testing.T) {
 	n, p := loaded(t)
 	s := sandbox("dirty-min", "1M", "dirty-bytes", "50%", "pod.dirty-bytes", "25%")
-	c := container("a", 4<<20)
+	c := aContainer("a", 4<<20)
 	got, err := n.create(s, c)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestCreateAndUpdate(t *testing.T) {
 	}
 	n.wants(r.GetUpdate()[0].GetLinux().GetResources().GetUnified(), "dirty_min", "1048576", "dirty_bytes", "1048576")
 
-	_, err = n.create(sandbox("dirty-min", "4M"), container("b", 0))
+	_, err = n.create(sandbox("dirty-min", "4M"), aContainer("b", 0))
 	if err == nil || !strings.Contains(err.Error(), "weir: pod db/p, container b: the pod's floors (dirty-min) would be 5242880 bytes") {
 		t.Errorf("got %v", err)
 	}
@@ -269,10 +269,10 @@ func TestRestartKeepsTheBudget(t *testing.T) {
 	n := newNode(t)
 	n.load()
 	_, stop := n.plug(allowed)
-	n.created(sandbox("dirty-min", "3M"), container("a", 0))
+	n.created(sandbox("dirty-min", "3M"), aContainer("a", 0))
 	stop()
 	// Created while no plugin was there.
-	n.containers = append(n.containers, container("late", 0))
+	n.containers = append(n.containers, aContainer("late", 0))
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
@@ -280,7 +280,7 @@ func TestRestartKeepsTheBudget(t *testing.T) {
 	if n.file("late/memory.dirty_min") != "0" || !strings.Contains(p.metricsText(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
 		t.Error(n.file("late/memory.dirty_min"), p.metricsText())
 	}
-	if _, err := n.create(sandbox("dirty-min", "2M"), container("b", 0)); err == nil {
+	if _, err := n.create(sandbox("dirty-min", "2M"), aContainer("b", 0)); err == nil {
 		t.Error("a floor beyond the budget is given")
 	}
 }
@@ -289,7 +289,7 @@ func TestModuleComesAndGoes(t *testing.T) {
 	n := newNode(t)
 	p, stop := n.plug(allowed)
 	defer stop()
-	got, err := n.create(sandbox("dirty-min", "1M", "pod.dirty-min", "64K"), container("a", 0))
+	got, err := n.create(sandbox("dirty-min", "1M", "pod.dirty-min", "64K"), aContainer("a", 0))
 	if err != nil || len(got) != 0 {
 		t.Fatalf("%v, %v", got, err)
 	}
@@ -314,7 +314,7 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	p, stop := n.plug(allowed)
 	defer stop()
 	s := sandbox("dirty-min", "1M", "dirty-bytes", "50%")
-	if err := n.start(s, container("late", 4<<20)); err != nil {
+	if err := n.start(s, aContainer("late", 4<<20)); err != nil {
 		t.Fatal(err)
 	}
 	if floor, ceiling := n.file("late/memory.dirty_min"), n.file("late/memory.dirty_bytes"); floor != "1048576" || ceiling != "2097152" {
@@ -323,14 +323,14 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	if !strings.Contains(p.metricsText(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n") {
 		t.Error(p.metricsText())
 	}
-	if err := n.start(sandbox("dirty-min", "4M"), container("b", 0)); err == nil || !strings.Contains(err.Error(), "would be 5242880 bytes") {
+	if err := n.start(sandbox("dirty-min", "4M"), aContainer("b", 0)); err == nil || !strings.Contains(err.Error(), "would be 5242880 bytes") {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(p.metricsText(), "weir_nri_adjusted_total 1\n") {
 		t.Error(p.metricsText())
 	}
 	// What the runtime, or another program, has set by then stays.
-	c := container("a", 4<<20)
+	c := aContainer("a", 4<<20)
 	n.created(s, c)
 	n.write("a/memory.dirty_bytes", "1048576")
 	if err := n.start(s, c); err != nil || n.file("a/memory.dirty_bytes") != "1048576" {
@@ -338,7 +338,7 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	}
 	// One that was created, and has no cgroup yet, when the plugin connected.
 	stop()
-	early := container("early", 4<<20)
+	early := aContainer("early", 4<<20)
 	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{early}
 	p, stop = n.plug(allowed)
 	defer stop()
@@ -352,7 +352,7 @@ func TestModuleReloadedWithoutThePlugin(t *testing.T) {
 	n := newNode(t)
 	n.load()
 	_, stop := n.plug(allowed)
-	n.created(sandbox("dirty-min", "1M", "dirty-bytes", "2M"), container("a", 0))
+	n.created(sandbox("dirty-min", "1M", "dirty-bytes", "2M"), aContainer("a", 0))
 	n.write("a/memory.dirty_bytes", "4096000")
 	stop()
 	_, stop = n.plug(allowed)
@@ -372,7 +372,7 @@ func TestModuleReloadedWithoutThePlugin(t *testing.T) {
 // The runtime had given up the answer that gave it knobs.
 func TestStartOfWhatWasNotGiven(t *testing.T) {
 	n, p := loaded(t)
-	s, c := sandbox("dirty-min", "1M"), container("a", 0)
+	s, c := sandbox("dirty-min", "1M"), aContainer("a", 0)
 	if _, _, err := p.CreateContainer(context.Background(), s, c); err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func TestStartOfWhatWasAllowed(t *testing.T) {
 		n := newNode(t)
 		n.load()
 		_, stop := n.plug(allowed)
-		s, c := sandbox(floor, "3M"), container("a", 0)
+		s, c := sandbox(floor, "3M"), aContainer("a", 0)
 		n.created(s, c)
 		stop()
 		// Another plugin, and the list of what is alive comes without it.
@@ -401,7 +401,7 @@ func TestStartOfWhatWasAllowed(t *testing.T) {
 		}
 		// A knob of the agent's is no leave.
 		n.write("late/memory.dirty_bytes", "1048576")
-		if err := n.start(sandbox(floor, "4M"), container("late", 0)); err == nil {
+		if err := n.start(sandbox(floor, "4M"), aContainer("late", 0)); err == nil {
 			t.Errorf("%s: what was not allowed starts", floor)
 		}
 		stop()
@@ -414,7 +414,7 @@ func TestStartOfWhatMayWeighNoMore(t *testing.T) {
 	n.load()
 	n.write("memory.dirty_weight", "100")
 	_, stop := n.plug("allow: [{namespaces: [db], pod-weight: 200}]")
-	s, c := sandbox("pod.dirty-weight", "200", "dirty-bytes", "2M"), container("a", 0)
+	s, c := sandbox("pod.dirty-weight", "200", "dirty-bytes", "2M"), aContainer("a", 0)
 	n.created(s, c)
 	if got := n.file("memory.dirty_weight"); got != "200" {
 		t.Errorf("it weighs %s", got)
@@ -428,10 +428,10 @@ func TestStartOfWhatMayWeighNoMore(t *testing.T) {
 		t.Error(err)
 	}
 	// No leave for what its cgroup does not have.
-	if err := n.start(sandbox("pod.dirty-weight", "300"), container("late", 0)); err == nil {
+	if err := n.start(sandbox("pod.dirty-weight", "300"), aContainer("late", 0)); err == nil {
 		t.Error("what was not allowed starts")
 	}
-	if err := n.start(sandbox("pod.dirty-weight", "200", "dirty-min", "1M"), container("late", 0)); err == nil {
+	if err := n.start(sandbox("pod.dirty-weight", "200", "dirty-min", "1M"), aContainer("late", 0)); err == nil {
 		t.Error("a floor that was not allowed starts beside a weight that was")
 	}
 }
@@ -454,7 +454,7 @@ func TestRunningBesideItsFirstAttempt(t *testing.T) {
 	n := newNode(t)
 	n.load()
 	s := sandbox("dirty-min", "1M")
-	stale, runs := container("0", 0), container("a", 0)
+	stale, runs := aContainer("0", 0), aContainer("a", 0)
 	stale.Name, stale.State, runs.State = "a", api.ContainerState_CONTAINER_CREATED, api.ContainerState_CONTAINER_RUNNING
 	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{stale, runs}
 	p, stop := n.plug(allowed)
@@ -471,7 +471,7 @@ func TestFloorNotWishedForAnyMore(t *testing.T) {
 	n.load()
 	n.write("a/memory.dirty_min", "1048576")
 	n.write("memory.dirty_min", "65536")
-	n.pods, n.containers = []*api.PodSandbox{sandbox()}, []*api.Container{container("a", 0)}
+	n.pods, n.containers = []*api.PodSandbox{sandbox()}, []*api.Container{aContainer("a", 0)}
 	p, stop := n.plug("defaults: [{namespaces: [db], set: {dirty-bytes: 8M}}]")
 	defer stop()
 	n.soon("it is looked at", func() bool { return n.file("a/memory.dirty_bytes") == "8388608" })
@@ -489,7 +489,7 @@ func TestPodsFileMissing(t *testing.T) {
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
-	s, c := sandbox("pod.dirty-min", "3M", "pod.dirty-bandwidth", "1M"), container("a", 0)
+	s, c := sandbox("pod.dirty-min", "3M", "pod.dirty-bandwidth", "1M"), aContainer("a", 0)
 	if err := n.start(s, c); err != nil || n.file("memory.dirty_min") != "3145728" || floors(p) != "3145728" || unprotected(p) != "1" {
 		t.Error(err, n.file("memory.dirty_min"), floors(p), unprotected(p))
 	}
@@ -504,7 +504,7 @@ func TestPodsFileMissing(t *testing.T) {
 	n.end(s, c)
 	// The maker of the pod is told, rather than that its container goes without its own knobs.
 	s.Annotations["weir.dev/dirty-bytes"] = "2M"
-	if _, err := n.create(s, container("next", 0)); err == nil || !strings.Contains(err.Error(), "memory.dirty_bandwidth: no such file") {
+	if _, err := n.create(s, aContainer("next", 0)); err == nil || !strings.Contains(err.Error(), "memory.dirty_bandwidth: no such file") {
 		t.Errorf("got %v", err)
 	}
 	if floors(p) != "3145728" || unprotected(p) != "0" {
@@ -517,7 +517,7 @@ func TestGivenUp(t *testing.T) {
 	_, p := loaded(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, err := p.CreateContainer(ctx, sandbox("dirty-min", "1M"), container("a", 0)); !errors.Is(err, context.Canceled) {
+	if _, _, err := p.CreateContainer(ctx, sandbox("dirty-min", "1M"), aContainer("a", 0)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if strings.Contains(p.metricsText(), "weir_nri_floors_bytes{") {
@@ -541,7 +541,7 @@ func unprotected(p *plugin) string { return metric(p, "weir_nri_unprotected_pods
 // The agent has set one knob before the start; another was given, and the answer was lost.
 func TestStartBesideAKnobOfTheAgents(t *testing.T) {
 	n, p := loaded(t)
-	s, c := sandbox("dirty-min", "1M"), container("a", 0)
+	s, c := sandbox("dirty-min", "1M"), aContainer("a", 0)
 	if _, _, err := p.CreateContainer(context.Background(), s, c); err != nil {
 		t.Fatal(err)
 	}
@@ -553,7 +553,7 @@ func TestStartBesideAKnobOfTheAgents(t *testing.T) {
 
 // crun gives a pod and its container cgroups as it makes them with systemd; the function writes, as it
 // does, what it is told of the container's floor.
-func (n *node) crun(s *api.PodSandbox, c *api.Container) (scope string, write func(floor string)) {
+func (n *testNode) crun(s *api.PodSandbox, c *api.Container) (scope string, write func(floor string)) {
 	slice := "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
 	s.Linux.CgroupParent = filepath.Base(slice)
 	c.Linux.CgroupsPath = filepath.Base(slice) + ":cri-containerd:a"
@@ -570,7 +570,7 @@ func (n *node) crun(s *api.PodSandbox, c *api.Container) (scope string, write fu
 func TestStartOfWhatCrunWasTold(t *testing.T) {
 	n := newNode(t)
 	n.load()
-	s, c := sandbox("dirty-min", "3M"), container("a", 0)
+	s, c := sandbox("dirty-min", "3M"), aContainer("a", 0)
 	_, write := n.crun(s, c)
 	write("3145728")
 	p, stop := n.plug("allow: [{namespaces: [db], namespace-floor: 1M}]")
@@ -583,7 +583,7 @@ func TestStartOfWhatCrunWasTold(t *testing.T) {
 // One lacks its knob, and another of the pod that gets its own does not hide that.
 func TestUnprotectedBesideAnother(t *testing.T) {
 	n, p := loaded(t)
-	s, lacks, has := sandbox("dirty-min", "1M"), container("none", 0), container("a", 0)
+	s, lacks, has := sandbox("dirty-min", "1M"), aContainer("none", 0), aContainer("a", 0)
 	for _, c := range []*api.Container{lacks, has} {
 		if err := n.start(s, c); err != nil {
 			t.Error(err)
@@ -639,7 +639,7 @@ func TestWaitedForCPU(t *testing.T) {
 			}
 		}()
 	}
-	n := &node{t: t}
+	n := &testNode{t: t}
 	n.soon("threads have waited", func() bool { return waitedForCPU() > before })
 }
 
@@ -693,7 +693,7 @@ func BenchmarkStart(b *testing.B) {
 			}
 			times := []time.Duration{}
 			for b.Loop() {
-				a := container("a", 4<<20)
+				a := aContainer("a", 4<<20)
 				begun := time.Now()
 				r, err := n.runtime.CreateContainer(context.Background(), &api.CreateContainerRequest{Pod: c.pod, Container: a})
 				err = errors.Join(err, n.start(c.pod, a))

@@ -3,22 +3,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/containerd/nri/pkg/api"
 )
-
-// Configure comes right before Synchronize, except for what the runtime itself waits for in between.
-func (p *plugin) Configure(context.Context, string, string, string) (api.EventMask, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.configured, p.configuredAt = p.waited(), time.Now()
-	return 0, nil
-}
 
 // timeUnread is how long a question that came after Configure has lain there at most. Threads wait for a
 // CPU side by side, so that their sum may be longer than all of it took.

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"weir.dev/nri/knob"
@@ -22,58 +20,6 @@ import (
 // there is decided in one place, and follows what the container does. On other nodes it writes down
 // values in time, which follow what disks write. On nodes that may get the module later (-auto) it does
 // the first for pods that begin before, and sets the knobs of those that begin after.
-
-// isForAgent says whether the agent keeps what a pod is to have. On a node that may get the module, one pod has
-// one keeper until it ends: two would take back what the other has set.
-func (p *plugin) isForAgent(known *pod) bool {
-	return p.stock != "" && (!p.auto || known.withAgent)
-}
-
-// own is the key of what a pod's own cgroup is to have, or has, among those of its containers.
-const own = ""
-
-// recordWishes keeps what a pod and a container of it, if one is named, are to have, and writes all of it down.
-func (p *plugin) recordWishes(known *pod, r want.Request) {
-	known.wishes[r.Container] = r.OfContainer.Values
-	known.wishes[own] = r.OfPod.Values // Where no container is named, it has the same key.
-	if !p.partial {
-		p.counts.adjusted++
-	}
-	p.updateRules()
-}
-
-// rulesFile is where rules for the agent are written down; empty if no agent reads one.
-func (p *plugin) rulesFile() string {
-	if p.stock != "" {
-		return p.stock
-	}
-	return p.times
-}
-
-// recordTimes keeps what of it is in time.
-func (p *plugin) recordTimes(known *pod, r want.Request) error {
-	for _, times := range []want.Times{r.OfContainer.Times, r.OfPod.Times} {
-		for k, time := range times {
-			if p.rulesFile() == "" {
-				return fmt.Errorf("%s of %s: the agent follows what disks write in a time, and weir-nri runs without one here: give both the same file (weir-nri -times, weir agent --pods)",
-					k.File, time)
-			}
-		}
-	}
-	had := len(known.times) > 0
-	delete(known.times, r.Container)
-	if len(r.OfContainer.Times) > 0 {
-		known.times[r.Container] = r.OfContainer.Times
-	}
-	delete(known.times, own) // Where no container is named, it has the same key.
-	if len(r.OfPod.Times) > 0 {
-		known.times[own] = r.OfPod.Times
-	}
-	if !p.isForAgent(known) && (had || len(known.times) > 0) {
-		p.updateRules()
-	}
-	return nil
-}
 
 var (
 	ruleInFile = regexp.MustCompile(`(?m)^cgroup = "(.*)"\nset = \{ (.*) \}$`)
@@ -135,32 +81,11 @@ func (p *plugin) updateRules() {
 
 // writeRules puts the rules for all live pods in place of what the file says.
 func (p *plugin) writeRules() error {
-	var text strings.Builder
-	text.WriteString("# What live pods are to have. Written by weir-nri, read by the agent.\n")
-	for _, id := range slices.Sorted(maps.Keys(p.live)) {
-		known := p.live[id]
-		at := pathOf(known.sandbox)
-		all := maps.Clone(known.wishes)
-		for container := range known.times {
-			all[container] = known.wishes[container]
-		}
-		for _, container := range slices.Sorted(maps.Keys(all)) {
-			values, times := known.wishes[container], known.times[container]
-			if len(values)+len(times) == 0 || at == "" {
-				continue
-			}
-			cgroup := at
-			if container != own {
-				cgroup += belowPod(container)
-			}
-			fmt.Fprintf(&text, "[[rule]]\ncgroup = %q\nset = { %s }\n", cgroup, formatSet(values, times))
-		}
-	}
 	aside := p.rulesFile() + ".new"
 	if err := os.MkdirAll(filepath.Dir(p.rulesFile()), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(aside, []byte(text.String()), 0o644); err != nil {
+	if err := os.WriteFile(aside, []byte(p.rulesText()), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(aside, p.rulesFile())

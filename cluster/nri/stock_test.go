@@ -37,7 +37,7 @@ func TestStock(t *testing.T) {
 		t.Errorf("no pod wishes for anything: %s", got)
 	}
 	s := sandbox("dirty-min", "1M", "dirty-bytes", "50%", "pod.dirty-bytes", "8M")
-	c := container("a1", 4<<20)
+	c := aContainer("a1", 4<<20)
 	got, err := n.create(s, c)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestStock(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	// What is not allowed is refused as ever, and no container is unprotected.
-	if _, err = n.create(sandbox("dirty-min", "4M"), container("b", 0)); err == nil {
+	if _, err = n.create(sandbox("dirty-min", "4M"), aContainer("b", 0)); err == nil {
 		t.Error("the namespace's floors would be 5M")
 	}
 	if !strings.Contains(p.metricsText(), "weir_nri_unprotected_pods 0\n") {
@@ -74,7 +74,7 @@ func TestStock(t *testing.T) {
 func TestStockBudget(t *testing.T) {
 	n := newNode(t)
 	file := filepath.Join(n.dir, "pods.toml")
-	forbidden := container("a", 0)
+	forbidden := aContainer("a", 0)
 	n.pods, n.containers = []*api.PodSandbox{sandbox("dirty-min", "1T")}, []*api.Container{forbidden}
 	p, stop := n.plugAs(allowed, file)
 	defer stop()
@@ -85,7 +85,7 @@ func TestStockBudget(t *testing.T) {
 	if got := floors(p); got != "" {
 		t.Errorf("it counts %s", got)
 	}
-	s, c := sandbox("dirty-min", "3M"), container("b", 0)
+	s, c := sandbox("dirty-min", "3M"), aContainer("b", 0)
 	s.Id, s.Uid, c.PodSandboxId = "s2", "2", "s2"
 	n.created(s, c)
 	less, err := want.Parse("config", []byte("allow: [{namespaces: [db], namespace-floor: 1M}]"))
@@ -172,7 +172,7 @@ func TestStockPodWithoutContainers(t *testing.T) {
 	file := filepath.Join(n.dir, "pods.toml")
 	p, stop := n.plugAs(allowed, file)
 	n.counted(p)
-	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	s, c := sandbox("pod.dirty-min", "3M"), aContainer("a", 0)
 	n.created(s, c)
 	n.end(s, c)
 	stop()
@@ -192,7 +192,7 @@ func TestStockTakenBack(t *testing.T) {
 	file := filepath.Join(n.dir, "pods.toml")
 	p, stop := n.plugAs("defaults: [{set: {dirty-min: 3M}, pod: {dirty-bytes: 8M}}]", file)
 	n.counted(p)
-	s, c := sandbox(), container("a", 0)
+	s, c := sandbox(), aContainer("a", 0)
 	dead, _ := another("dead")
 	dead.Uid = s.Uid
 	n.created(s, c)
@@ -229,7 +229,7 @@ func TestStockTakenBackBetweenContainers(t *testing.T) {
 		n.make("kubepods/burstable/pod1")
 		p, stop := n.plugAs(c.before, file)
 		n.counted(p)
-		one := container("a", 0)
+		one := aContainer("a", 0)
 		n.created(c.s, one)
 		n.end(c.s, one)
 		n.containers = nil
@@ -254,7 +254,7 @@ func TestStockPodIsResized(t *testing.T) {
 	p, stop := n.plugAs(allowed, file)
 	defer stop()
 	n.counted(p)
-	if _, err := n.create(sandbox("pod.dirty-min", "25%"), container("a", 0)); err != nil || floors(p) != "2097152" {
+	if _, err := n.create(sandbox("pod.dirty-min", "25%"), aContainer("a", 0)); err != nil || floors(p) != "2097152" {
 		t.Fatal(err, floors(p))
 	}
 	n.write("memory.max", "4194304")
@@ -272,7 +272,7 @@ func TestStockAnotherSandbox(t *testing.T) {
 	p, stop := n.plugAs("defaults: [{pod: {dirty-bytes: 8M}}]", file)
 	defer stop()
 	n.counted(p)
-	s, c := sandbox(), container("a", 0)
+	s, c := sandbox(), aContainer("a", 0)
 	n.created(s, c)
 	n.end(s, c)
 	newer, next := another("next")
@@ -297,7 +297,7 @@ func TestStockChangedBesideADeadSandbox(t *testing.T) {
 	n.counted(p)
 	s := sandbox()
 	for _, id := range []string{"a", "b"} {
-		n.created(s, container(id, 0))
+		n.created(s, aContainer(id, 0))
 	}
 	stop()
 	dead, _ := another("dead")
@@ -319,7 +319,7 @@ func TestStockPodsWithoutUID(t *testing.T) {
 	p, stop := n.plugAs(allowed, file)
 	defer stop()
 	n.counted(p)
-	s, c := sandbox("pod.dirty-bytes", "8M"), container("a", 0)
+	s, c := sandbox("pod.dirty-bytes", "8M"), aContainer("a", 0)
 	other, young := another("b", "pod.dirty-bytes", "8M")
 	s.Uid, other.Uid, other.Linux.CgroupParent = "", "", "/kubepods/burstable/pod2"
 	n.created(s, c)

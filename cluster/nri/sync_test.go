@@ -20,13 +20,13 @@ import (
 
 // another is a pod with one container, beside sandbox and container.
 func another(id string, annotations ...string) (*api.PodSandbox, *api.Container) {
-	s, c := sandbox(annotations...), container(id, 0)
+	s, c := sandbox(annotations...), aContainer(id, 0)
 	s.Id, s.Uid, c.PodSandboxId = "sandbox-"+id, "uid-"+id, "sandbox-"+id
 	return s, c
 }
 
 // unload takes the module's files away, and its directory.
-func (n *node) unload() {
+func (n *testNode) unload() {
 	err := filepath.WalkDir(filepath.Join(n.dir, "sys/fs/cgroup"), func(file string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(filepath.Base(file), "memory.dirty") {
 			err = os.Remove(file)
@@ -39,7 +39,7 @@ func (n *node) unload() {
 }
 
 // counted waits until all that the runtime has told was looked at.
-func (n *node) counted(p *plugin) {
+func (n *testNode) counted(p *plugin) {
 	n.t.Helper()
 	n.soon("live pods were looked at", func() bool {
 		p.mu.Lock()
@@ -53,7 +53,7 @@ func TestClosedBeforeAllWasCounted(t *testing.T) {
 	n := newNode(t)
 	n.load()
 	adaptation.SetPluginRequestTimeout(300 * time.Millisecond)
-	s, c := sandbox("dirty-min", "1M"), container("a", 0)
+	s, c := sandbox("dirty-min", "1M"), aContainer("a", 0)
 	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
 	p := n.plugin(allowed, "")
 	asked := 0
@@ -76,7 +76,7 @@ func TestStoppedSandboxIsNotListed(t *testing.T) {
 	p := n.plugin(allowed, "")
 	stop := n.connect(p)
 	n.counted(p)
-	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	s, c := sandbox("pod.dirty-min", "3M"), aContainer("a", 0)
 	n.created(s, c)
 	n.stopped(s)
 	stop()
@@ -109,7 +109,7 @@ func TestStoppedSandboxIsNotListed(t *testing.T) {
 func TestCreatedNotStarted(t *testing.T) {
 	n := newNode(t)
 	n.load()
-	s, early := sandbox("dirty-min", "3M"), container("early", 0)
+	s, early := sandbox("dirty-min", "3M"), aContainer("early", 0)
 	early.State = api.ContainerState_CONTAINER_CREATED
 	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{early}
 	p, stop := n.plug(allowed)
@@ -138,7 +138,7 @@ func TestStartCountsWhatIsThere(t *testing.T) {
 	for has, s := range map[string]*api.PodSandbox{"3145728": sandbox(), "1048576": sandbox("dirty-min", "2M")} {
 		n := newNode(t)
 		n.load()
-		early := container("early", 0)
+		early := aContainer("early", 0)
 		early.State = api.ContainerState_CONTAINER_CREATED
 		n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{early}
 		p, stop := n.plug(allowed)
@@ -158,7 +158,7 @@ func TestStillUnprotected(t *testing.T) {
 	n := newNode(t)
 	n.load()
 	p, stop := n.plug(allowed)
-	s, c := sandbox("dirty-min", "1M"), container("none", 4<<20)
+	s, c := sandbox("dirty-min", "1M"), aContainer("none", 4<<20)
 	shows := func(when string) {
 		t.Helper()
 		n.counted(p)
@@ -192,7 +192,7 @@ func TestModuleHalfLoaded(t *testing.T) {
 	n := newNode(t)
 	p, stop := n.plug(allowed)
 	defer stop()
-	s, c := sandbox("dirty-min", "1M", "pod.dirty-bytes", "8M"), container("a", 0)
+	s, c := sandbox("dirty-min", "1M", "pod.dirty-bytes", "8M"), aContainer("a", 0)
 	n.created(s, c)
 	if err := os.MkdirAll(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1/a"), 0o755); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestModuleHalfLoaded(t *testing.T) {
 // kubelet waits before its next container, and the module is loaded anew: what the pod had is not free.
 func TestModuleReloadedBetweenContainers(t *testing.T) {
 	n, p := loaded(t)
-	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	s, c := sandbox("pod.dirty-min", "3M"), aContainer("a", 0)
 	n.created(s, c)
 	n.end(s, c)
 	n.unload()
@@ -227,7 +227,7 @@ func TestModuleReloadedBetweenContainers(t *testing.T) {
 	if got := floors(p); got != "3145728" {
 		t.Errorf("it counts %s", got)
 	}
-	if _, err := n.create(s, container("late", 0)); err != nil || n.file("memory.dirty_min") != "3145728" {
+	if _, err := n.create(s, aContainer("late", 0)); err != nil || n.file("memory.dirty_min") != "3145728" {
 		t.Error(err, n.file("memory.dirty_min"))
 	}
 }
@@ -235,7 +235,7 @@ func TestModuleReloadedBetweenContainers(t *testing.T) {
 // The same with a sandbox that stops, and another one that the pod gets while there is no module.
 func TestModuleReloadedBetweenSandboxes(t *testing.T) {
 	n, p := loaded(t)
-	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	s, c := sandbox("pod.dirty-min", "3M"), aContainer("a", 0)
 	n.created(s, c)
 	n.stopped(s)
 	n.unload()
@@ -261,12 +261,12 @@ func TestModuleUnloaded(t *testing.T) {
 	n, p := loaded(t)
 	log := logs(p)
 	s := sandbox("dirty-min", "1M")
-	n.created(s, container("a", 0))
+	n.created(s, aContainer("a", 0))
 	for lines := 1; lines <= 2; lines++ {
 		n.unload()
 		n.soon("it shows", func() bool { return unprotected(p) == "1" })
 		for _, id := range []string{"b1", "b2", "b3"} {
-			c := container(id, 0)
+			c := aContainer(id, 0)
 			c.Name = "b"
 			if _, err := n.create(s, c); err != nil {
 				t.Error(err)
@@ -287,7 +287,7 @@ func TestModuleUnloaded(t *testing.T) {
 func TestRefusedIsNotUnprotected(t *testing.T) {
 	n := newNode(t)
 	n.load()
-	n.pods, n.containers = []*api.PodSandbox{sandbox("dirty-min", "8M")}, []*api.Container{container("a", 0)}
+	n.pods, n.containers = []*api.PodSandbox{sandbox("dirty-min", "8M")}, []*api.Container{aContainer("a", 0)}
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
@@ -309,7 +309,7 @@ func TestModuleReloadedBesideAYoungPod(t *testing.T) {
 		}
 		p, stop := n.plug(allowed)
 		n.counted(p)
-		s, old := sandbox(key, "3M"), container("old", 0)
+		s, old := sandbox(key, "3M"), aContainer("old", 0)
 		n.created(s, old)
 		if state == api.ContainerState_CONTAINER_RUNNING {
 			n.make("kubepods/burstable/pod1/old")
@@ -348,8 +348,8 @@ func TestModuleReloadedBesideWhatWasRefused(t *testing.T) {
 	s := sandbox("pod.dirty-min", "3M", "dirty-min.a", "8M")
 	other, young := another("late", "dirty-min", "3M")
 	other.Linux.CgroupParent = "/kubepods/burstable/pod2"
-	last := container("z", 0)
-	n.pods, n.containers = []*api.PodSandbox{s, other}, []*api.Container{container("a", 0), young, last}
+	last := aContainer("z", 0)
+	n.pods, n.containers = []*api.PodSandbox{s, other}, []*api.Container{aContainer("a", 0), young, last}
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
@@ -392,7 +392,7 @@ func TestAnotherCgroupIsNoOtherModule(t *testing.T) {
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
-	s, c := sandbox("dirty-bytes", "2M"), container("a", 0)
+	s, c := sandbox("dirty-bytes", "2M"), aContainer("a", 0)
 	n.created(s, c)
 	n.write("a/memory.dirty_bytes", "max")
 	n.make("a.slice")

@@ -32,7 +32,7 @@ func TestTimesAreHandedOver(t *testing.T) {
 		return rules
 	}
 	_, stop := plug()
-	s, c := sandbox("writeback-bytes", "10ms", "dirty-bytes", "1M"), container("a1", 0)
+	s, c := sandbox("writeback-bytes", "10ms", "dirty-bytes", "1M"), aContainer("a1", 0)
 	got, err := n.create(s, c)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestTimesOnStock(t *testing.T) {
 	file := filepath.Join(n.dir, "pods.toml")
 	p, stop := n.plugAs(allowed, file)
 	n.counted(p)
-	n.created(sandbox("dirty-bytes", "2s", "dirty-weight", "50"), container("a", 0))
+	n.created(sandbox("dirty-bytes", "2s", "dirty-weight", "50"), aContainer("a", 0))
 	want := "set = { \"memory.dirty_bytes\" = \"2s\", \"memory.dirty_weight\" = \"50\" }\n"
 	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), want) {
 		t.Errorf("%v, %s", err, text)
@@ -95,7 +95,7 @@ func TestTimesWithoutAnAgent(t *testing.T) {
 		{[]string{"writeback-bytes", "2s"}, "1ms to 1000ms"},
 		{[]string{"dirty-min", "5s"}, "invalid value `5s` for memory.dirty_min"},
 	} {
-		_, err := n.create(sandbox(c.annotations...), container("a", 0))
+		_, err := n.create(sandbox(c.annotations...), aContainer("a", 0))
 		if err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%v: %v", c.annotations, err)
 		}

@@ -17,12 +17,12 @@ import (
 )
 
 // update asks as containerd does when a container's resources are to change.
-func (n *node) update(s *api.PodSandbox, c *api.Container, r *api.LinuxResources) (*api.UpdateContainerResponse, error) {
+func (n *testNode) update(s *api.PodSandbox, c *api.Container, r *api.LinuxResources) (*api.UpdateContainerResponse, error) {
 	return n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c, LinuxResources: r})
 }
 
 // updated says that an update was carried out.
-func (n *node) updated(s *api.PodSandbox, c *api.Container) {
+func (n *testNode) updated(s *api.PodSandbox, c *api.Container) {
 	n.t.Helper()
 	if err := n.runtime.PostUpdateContainer(context.Background(), &api.StateChangeEvent{Pod: s, Container: c}); err != nil {
 		n.t.Error(err)
@@ -32,7 +32,7 @@ func (n *node) updated(s *api.PodSandbox, c *api.Container) {
 // A resize reaches what the plugin itself has written, which the OCI runtime may not.
 func TestResizeOfWhatWasFilled(t *testing.T) {
 	n, _ := loaded(t)
-	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
+	s, c := sandbox("dirty-bytes", "50%"), aContainer("a", 4<<20)
 	if err := n.start(s, c); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestResizeOfWhatWasFilled(t *testing.T) {
 func TestUpdateBringsBackAFloor(t *testing.T) {
 	n := newNode(t)
 	n.load()
-	n.pods, n.containers = []*api.PodSandbox{sandbox()}, []*api.Container{container("a", 0)}
+	n.pods, n.containers = []*api.PodSandbox{sandbox()}, []*api.Container{aContainer("a", 0)}
 	s, c := n.pods[0], n.containers[0]
 	p, stop := n.plug("defaults: [{namespaces: [db], set: {dirty-bytes: 8M}}]")
 	defer stop()
@@ -85,7 +85,7 @@ func TestUpdateCannotWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, c := sandbox("dirty-min", "50%"), container("a", 2*size)
+	s, c := sandbox("dirty-min", "50%"), aContainer("a", 2*size)
 	n.created(s, c)
 	file := filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1/a/memory.dirty_min")
 	if err := errors.Join(os.Remove(file), os.Symlink("/proc/sys/kernel/random/poolsize", file)); err != nil {
@@ -99,7 +99,7 @@ func TestUpdateCannotWrite(t *testing.T) {
 // A limit that is taken away is none; one that is not named stays.
 func TestLimitTakenAway(t *testing.T) {
 	n, _ := loaded(t)
-	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
+	s, c := sandbox("dirty-bytes", "50%"), aContainer("a", 4<<20)
 	n.created(s, c)
 	if _, err := n.update(s, c, limited(0)); err != nil {
 		t.Error(err)
@@ -113,7 +113,7 @@ func TestLimitTakenAway(t *testing.T) {
 func TestUpdateOfWhatWasRefused(t *testing.T) {
 	n := newNode(t)
 	n.load()
-	s, c := sandbox("dirty-min", "8M"), container("a", 4<<20)
+	s, c := sandbox("dirty-min", "8M"), aContainer("a", 4<<20)
 	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
 	p, stop := n.plug(allowed)
 	defer stop()
@@ -139,7 +139,7 @@ func TestUpdateBringsBackNoFloorThatIsNotFree(t *testing.T) {
 		n.load()
 		p, stop := n.plug(allowed)
 		n.counted(p)
-		s, c := sandbox("dirty-min", "75%"), container("a", 4<<20)
+		s, c := sandbox("dirty-min", "75%"), aContainer("a", 4<<20)
 		write := func(floor string) { n.write("a/memory.dirty_min", floor) }
 		if crun {
 			_, write = n.crun(s, c)
@@ -174,7 +174,7 @@ func TestUpdateBringsBackNoFloorThatIsNotFree(t *testing.T) {
 func TestUpdateByCrunOfWhatWasFilled(t *testing.T) {
 	n := newNode(t)
 	n.load()
-	s, c := sandbox("dirty-min", "50%"), container("a", 4<<20)
+	s, c := sandbox("dirty-min", "50%"), aContainer("a", 4<<20)
 	scope, write := n.crun(s, c)
 	p, stop := n.plug(allowed)
 	defer stop()
@@ -205,7 +205,7 @@ func TestUpdateByCrunOfWhatWasFilled(t *testing.T) {
 func TestUpdateByCrunThatFails(t *testing.T) {
 	n := newNode(t)
 	n.load()
-	s, c := sandbox("dirty-min", "25%"), container("a", 4<<20)
+	s, c := sandbox("dirty-min", "25%"), aContainer("a", 4<<20)
 	scope, write := n.crun(s, c)
 	p, stop := n.plug(allowed)
 	defer stop()
@@ -235,7 +235,7 @@ func TestUpdateBelowARootWithAFloor(t *testing.T) {
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
-	s, c := sandbox("dirty-min", "1M"), container("a", 4<<20)
+	s, c := sandbox("dirty-min", "1M"), aContainer("a", 4<<20)
 	n.created(s, c)
 	n.updated(s, c)
 	if got := n.file("a/memory.dirty_min"); got != "1048576" || floors(p) != "1048576" {
@@ -248,7 +248,7 @@ func TestUpdateBelowARootWithAFloor(t *testing.T) {
 func TestUpdateByCrunOfWhatWasTakenBack(t *testing.T) {
 	n := newNode(t)
 	n.load()
-	s, c := sandbox("dirty-bytes", "2M"), container("a", 4<<20)
+	s, c := sandbox("dirty-bytes", "2M"), aContainer("a", 4<<20)
 	scope, _ := n.crun(s, c)
 	n.write(scope+"/memory.dirty_min", "1048576")
 	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
@@ -265,7 +265,7 @@ func TestUpdateByCrunOfWhatWasTakenBack(t *testing.T) {
 func TestPodIsResized(t *testing.T) {
 	n, p := loaded(t)
 	log := logs(p)
-	s, c := sandbox("pod.dirty-min", "25%", "dirty-bytes", "2M"), container("a", 0)
+	s, c := sandbox("pod.dirty-min", "25%", "dirty-bytes", "2M"), aContainer("a", 0)
 	if _, err := n.create(s, c); err != nil || n.file("memory.dirty_min") != "2097152" {
 		t.Fatal(err, n.file("memory.dirty_min"))
 	}
@@ -296,7 +296,7 @@ func TestPodGetsALimit(t *testing.T) {
 	defer stop()
 	n.counted(p)
 	n.write("memory.max", "max")
-	if _, err := n.create(sandbox(), container("a", 0)); err != nil || n.file("memory.dirty_bytes") != "max" {
+	if _, err := n.create(sandbox(), aContainer("a", 0)); err != nil || n.file("memory.dirty_bytes") != "max" {
 		t.Fatal(err, n.file("memory.dirty_bytes"))
 	}
 	n.write("memory.max", "4194304")
@@ -311,7 +311,7 @@ func TestPodIsResizedBesideWhatWasRefused(t *testing.T) {
 	n := newNode(t)
 	n.load()
 	s := sandbox("pod.dirty-min", "25%", "dirty-min.late", "8M")
-	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{container("a", 0), container("late", 0)}
+	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{aContainer("a", 0), aContainer("late", 0)}
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
@@ -329,7 +329,7 @@ func TestPodIsResizedBesideWhatWasRefused(t *testing.T) {
 // A resize that was under way when its container ended.
 func TestUpdateOfWhatHasEnded(t *testing.T) {
 	n, p := loaded(t)
-	s, c := sandbox("dirty-min", "50%"), container("a", 4<<20)
+	s, c := sandbox("dirty-min", "50%"), aContainer("a", 4<<20)
 	n.created(s, c)
 	n.end(s, c)
 	if _, err := n.update(s, c, limited(8<<20)); err != nil || floors(p) != "" {

@@ -150,8 +150,8 @@ func (r Root) WriteKnob(at string, k *knob.Knob, value uint64) error {
 	return nil
 }
 
-// Exists says whether there is a cgroup at path. "" is none.
-func (r Root) Exists(at string) bool {
+// HasCgroup says whether there is a cgroup at path. "" is none.
+func (r Root) HasCgroup(at string) bool {
 	_, err := os.Stat(filepath.Join(string(r), at))
 	return at != "" && err == nil
 }

@@ -39,7 +39,7 @@ func serveAPI(ctx context.Context, to string) error {
 			fmt.Fprintln(os.Stderr, "cripod:", err)
 		}
 	}
-	server, err := c.Serve(apiAddress, account)
+	server, err := c.StartServer(apiAddress, account)
 	if err != nil {
 		return err
 	}

@@ -44,9 +44,9 @@ func NamedNode(name string, labels map[string]string) *core.Node {
 	return &core.Node{ObjectMeta: meta.ObjectMeta{Name: name, Labels: labels}}
 }
 
-// Serve listens at an address, which is a loopback one, and writes the service account of a container
+// StartServer listens at an address, which is a loopback one, and writes the service account of a container
 // into a directory.
-func (c *Cluster) Serve(address, account string) (*httptest.Server, error) {
+func (c *Cluster) StartServer(address, account string) (*httptest.Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err

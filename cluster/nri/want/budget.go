@@ -46,8 +46,8 @@ func (b *Budget) accountOf(uid, namespace, sandbox string) *account {
 	return a
 }
 
-// Record counts floors that are there, whatever is allowed.
-func (b *Budget) Record(pod Pod, r Request) {
+// RecordFloors counts floors that are there, whatever is allowed.
+func (b *Budget) RecordFloors(pod Pod, r Request) {
 	a := b.accountOf(r.Pod, pod.Namespace, r.Sandbox)
 	a.own = r.OfPod.Values.Floor()
 	if r.Container != "" {
@@ -55,8 +55,8 @@ func (b *Budget) Record(pod Pod, r Request) {
 	}
 }
 
-// Release forgets a container that is no more; with container "" the whole sandbox.
-func (b *Budget) Release(uid, sandbox, container string) {
+// ReleaseFloors forgets a container that is no more; with container "" the whole sandbox.
+func (b *Budget) ReleaseFloors(uid, sandbox, container string) {
 	a := b.pods[uid]
 	if a == nil {
 		return
@@ -76,7 +76,7 @@ func (b *Budget) ReservedByNamespace() map[string]uint64 {
 	sums := map[string]uint64{}
 	for _, a := range b.pods {
 		if floor := a.reservedWithout("", ""); floor > 0 {
-			sums[a.namespace] = add(sums[a.namespace], floor)
+			sums[a.namespace] = addCapped(sums[a.namespace], floor)
 		}
 	}
 	return sums
@@ -88,7 +88,7 @@ func (a *account) reservedWithout(sandbox, container string) uint64 {
 	for id, containers := range a.sandboxes {
 		for name, floor := range containers {
 			if id != sandbox || name != container {
-				sum = add(sum, floor)
+				sum = addCapped(sum, floor)
 			}
 		}
 	}
@@ -99,28 +99,28 @@ func (a *account) reservedWithout(sandbox, container string) uint64 {
 // its annotations ask for, and if not, why.
 func (b *Budget) CheckAllowed(c *Config, pod Pod, r Request) error {
 	if r.OfPod.AsksWeight {
-		if err := c.checkWeightAllowed(pod, r.OfPod.Values[knob.DirtyWeight]); err != nil {
+		if err := c.checkWeightAllowed(pod.Namespace, r.OfPod.Values[knob.DirtyWeight]); err != nil {
 			return err
 		}
 	}
 	if !r.OfPod.AsksFloor && !r.OfContainer.AsksFloor {
 		return nil
 	}
-	l := c.leaveFor(pod)
+	l := c.leaveFor(pod.Namespace)
 	if l == nil || l.podFloor == nil && l.namespaceFloor == nil {
 		return fmt.Errorf("a floor (%s) is not allowed in namespace %s on this node: the node's configuration allows it by `pod-floor` and `namespace-floor`",
 			knob.DirtyMin.Name, pod.Namespace)
 	}
 	others := uint64(0)
-	total := add(r.OfPod.Values.Floor(), r.OfContainer.Values.Floor())
+	total := addCapped(r.OfPod.Values.Floor(), r.OfContainer.Values.Floor())
 	for uid, a := range b.pods {
 		switch {
 		case uid == r.Pod:
 			a := *a
 			a.own = 0
-			total = add(total, a.reservedWithout(r.Sandbox, r.Container))
+			total = addCapped(total, a.reservedWithout(r.Sandbox, r.Container))
 		case a.namespace == pod.Namespace:
-			others = add(others, a.reservedWithout("", ""))
+			others = addCapped(others, a.reservedWithout("", ""))
 		}
 	}
 	text := knob.DirtyMin.Text
@@ -128,36 +128,36 @@ func (b *Budget) CheckAllowed(c *Config, pod Pod, r Request) error {
 		return fmt.Errorf("the pod's floors (%s) would be %s bytes, and a pod in namespace %s may reserve %s on this node",
 			knob.DirtyMin.Name, text(total), pod.Namespace, text(*most))
 	}
-	if most := l.namespaceFloor; most != nil && add(others, total) > *most {
+	if most := l.namespaceFloor; most != nil && addCapped(others, total) > *most {
 		return fmt.Errorf("the pod's floors (%s) would be %s bytes, other pods of namespace %s reserve %s, and all of them may reserve %s on this node",
 			knob.DirtyMin.Name, text(total), pod.Namespace, text(others), text(*most))
 	}
 	return nil
 }
 
-// leaveFor returns the entry that counts for a pod: the last that matches.
-func (c *Config) leaveFor(pod Pod) *leave {
+// leaveFor returns the entry that counts for pods of a namespace: the last that matches.
+func (c *Config) leaveFor(namespace string) *leave {
 	for i := len(c.allow) - 1; i >= 0; i-- {
-		if c.allow[i].namespaces.matchAny(pod.Namespace) {
+		if c.allow[i].namespaces.matchAny(namespace) {
 			return &c.allow[i]
 		}
 	}
 	return nil
 }
 
-func (c *Config) checkWeightAllowed(pod Pod, weight uint64) error {
+func (c *Config) checkWeightAllowed(namespace string, weight uint64) error {
 	most := uint64(0)
-	if l := c.leaveFor(pod); l != nil {
+	if l := c.leaveFor(namespace); l != nil {
 		most = l.podWeight
 	}
 	if weight > most {
 		return fmt.Errorf("annotation %s%s%s: %d is not allowed in namespace %s on this node: the node's configuration allows up to %d by `pod-weight`",
-			Prefix, podScope, knob.DirtyWeight.Name, weight, pod.Namespace, most)
+			Prefix, podScope, knob.DirtyWeight.Name, weight, namespace, most)
 	}
 	return nil
 }
 
-func add(a, b uint64) uint64 {
+func addCapped(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64
 	}

@@ -110,7 +110,7 @@ func parseAnnotations(annotations map[string]string) (asked, error) {
 }
 
 // WantsAnything says whether the pod is to have a knob with this container: its own or the pod's.
-// Annotations count whatever they say: grantWish finds their errors.
+// Annotations count whatever they say: WantedBy finds their errors.
 func (c *Config) WantsAnything(pod Pod, container string) bool {
 	for key := range pod.Annotations {
 		if strings.HasPrefix(key, Prefix) {
@@ -125,17 +125,29 @@ func (c *Config) WantsAnything(pod Pod, container string) bool {
 	return false
 }
 
-// ForPod is what the pod's own cgroup is to have. limit asks for its memory limit, 0 for none.
-func (c *Config) ForPod(pod Pod, limit func() (uint64, error)) (Wanted, error) {
+// PodItself stands for a container's name where the pod's own cgroup is meant.
+const PodItself = ""
+
+// WantedBy is what a container's cgroup is to have, or the pod's own. limit asks for that cgroup's memory limit, 0
+// for none.
+func (c *Config) WantedBy(pod Pod, container string, limit func() (uint64, error)) (Wanted, error) {
 	a, err := parseAnnotations(pod.Annotations)
 	if err != nil {
 		return Wanted{}, err
 	}
 	presets := settings{}
 	for _, d := range c.defaults {
-		if d.matchesPod(pod) {
+		switch {
+		case !d.matchesPod(pod):
+		case container == PodItself:
 			maps.Copy(presets, d.pod)
+		case d.containers.matchAny(container):
+			maps.Copy(presets, d.container)
 		}
+	}
+	if container != PodItself {
+		maps.Copy(a.all, a.container[container])
+		return resolveValues(presets, a.all, limit)
 	}
 	w, err := resolveValues(presets, a.pod, limit)
 	if err != nil {
@@ -144,20 +156,13 @@ func (c *Config) ForPod(pod Pod, limit func() (uint64, error)) (Wanted, error) {
 	return w, nil
 }
 
-// ForContainer is what a container's cgroup is to have.
-func (c *Config) ForContainer(pod Pod, name string, limit func() (uint64, error)) (Wanted, error) {
-	a, err := parseAnnotations(pod.Annotations)
-	if err != nil {
-		return Wanted{}, err
+// KeepFloor adds the floor that a cgroup has: one that is not wished for any more is still there.
+func (w *Wanted) KeepFloor(floor uint64) {
+	if _, wished := w.Values[knob.DirtyMin]; wished || floor == 0 {
+		return
 	}
-	presets := settings{}
-	for _, d := range c.defaults {
-		if d.matchesPod(pod) && d.containers.matchAny(name) {
-			maps.Copy(presets, d.container)
-		}
-	}
-	maps.Copy(a.all, a.container[name])
-	return resolveValues(presets, a.all, limit)
+	w.Values = maps.Clone(w.Values)
+	w.Values[knob.DirtyMin] = floor
 }
 
 func (d *preset) matchesPod(pod Pod) bool {

@@ -99,7 +99,7 @@ func TestContainer(t *testing.T) {
 		{pod("default", cgroup.Burstable, "weir.dev/dirty-byte", "1M"), 0, "!unknown annotation weir.dev/dirty-byte: expected weir.dev/ and one of dirty-min, dirty-bytes, dirty-ratio, dirty-weight, dirty-bandwidth, writeback-bytes, before it `pod.` for the pod's cgroup or after it `.` and a container's name"},
 		{pod("default", cgroup.Burstable, "weir.dev/pod.dirty-min.db", "1M", "weir.dev/dirty-min.", "1M"), 0, "!unknown annotation weir.dev/dirty-min.: "},
 	} {
-		got := show(c.ForContainer(v.pod, "db", limit(v.limit)))
+		got := show(c.WantedBy(v.pod, "db", limit(v.limit)))
 		if got != v.want && !(strings.HasPrefix(v.want, "!") && strings.HasPrefix(got, v.want)) {
 			t.Errorf("%v:\n got %s\nwant %s", v.pod, got, v.want)
 		}
@@ -119,7 +119,7 @@ func TestPodsOwn(t *testing.T) {
 		{pod("team-a", cgroup.Burstable, "weir.dev/pod.dirty-min", "1M"), "dirty-min=1048576 asks"},
 		{pod("team-c", cgroup.Burstable, "weir.dev/pod.dirty-weight", "200"), "dirty-weight=200 asks weight"},
 	} {
-		got := show(c.ForPod(v.pod, limit(8<<20)))
+		got := show(c.WantedBy(v.pod, PodItself, limit(8<<20)))
 		if got != v.want && !(strings.HasPrefix(v.want, "!") && strings.HasPrefix(got, v.want)) {
 			t.Errorf("%v:\n got %s\nwant %s", v.pod, got, v.want)
 		}
@@ -156,30 +156,30 @@ func TestBudget(t *testing.T) {
 	allows(pod("default", cgroup.Burstable), weighs(500, false), "")
 	allows(a, request("1", "x", 0, 17), "would be 17825792 bytes, and a pod in namespace team-a may reserve 16777216")
 	allows(a, request("1", "x", 8, 8), "")
-	b.Record(a, request("1", "x", 8, 8))
+	b.RecordFloors(a, request("1", "x", 8, 8))
 	// The container again, as an update of it: not counted twice.
 	allows(a, request("1", "x", 8, 8), "")
 	allows(a, request("1", "y", 8, 1), "would be 17825792 bytes")
-	b.Record(a, request("2", "x", 0, 16))
+	b.RecordFloors(a, request("2", "x", 0, 16))
 	allows(a, request("3", "x", 0, 9), "other pods of namespace team-a reserve 33554432, and all of them may reserve 41943040")
 	allows(a, request("3", "x", 0, 8), "")
 	// What no annotation asks for is not refused, but it counts.
 	preset := request("4", "x", 0, 12)
 	preset.OfContainer.AsksFloor = false
 	allows(a, preset, "")
-	b.Record(a, preset)
+	b.RecordFloors(a, preset)
 	allows(a, request("3", "x", 0, 1), "reserve 46137344")
 	if got := b.ReservedByNamespace()["team-a"]; got != 44<<20 {
 		t.Errorf("team-a reserves %d", got)
 	}
-	b.Release("2", "2-1", "x")
-	b.Release("4", "4-1", "")
-	b.Release("5", "5-1", "x")
+	b.ReleaseFloors("2", "2-1", "x")
+	b.ReleaseFloors("4", "4-1", "")
+	b.ReleaseFloors("5", "5-1", "x")
 	allows(a, request("3", "x", 0, 16), "")
 	allows(pod("team-b", cgroup.Burstable), request("6", "x", 0, 1), "")
 	allows(pod("team-b", cgroup.Burstable), request("6", "x", 0, 2), "may reserve 1048576")
-	b.Release("1", "1-1", "")
-	b.Release("2", "2-1", "")
+	b.ReleaseFloors("1", "1-1", "")
+	b.ReleaseFloors("2", "2-1", "")
 	if len(b.pods) != 0 {
 		t.Errorf("left: %v", b.pods)
 	}
@@ -200,11 +200,11 @@ func TestBoundedComplaints(t *testing.T) {
 	for i := range 20000 {
 		many[fmt.Sprintf("weir.dev/a%d", i)] = ""
 	}
-	_, err = c.ForPod(Pod{Annotations: many}, none)
+	_, err = c.WantedBy(Pod{Annotations: many}, PodItself, none)
 	if err == nil || err.Error() != "more than 256 annotations begin with weir.dev/: a pod may have as many" {
 		t.Errorf("got %.200v", err)
 	}
-	_, err = c.ForPod(Pod{Annotations: map[string]string{"weir.dev/dirty-min": strings.Repeat("é", 100000)}}, none)
+	_, err = c.WantedBy(Pod{Annotations: map[string]string{"weir.dev/dirty-min": strings.Repeat("é", 100000)}}, PodItself, none)
 	if err == nil || len(err.Error()) > 1100 || !strings.HasSuffix(err.Error(), "é ... and more") {
 		t.Errorf("got %.2000v", err)
 	}

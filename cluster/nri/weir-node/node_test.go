@@ -35,7 +35,7 @@ func (c *cluster) labels(name string) (string, string) {
 func (c *cluster) start(t *testing.T) *api {
 	t.Helper()
 	account := t.TempDir()
-	server, err := c.Serve("127.0.0.1:0", account)
+	server, err := c.StartServer("127.0.0.1:0", account)
 	if err != nil {
 		t.Fatal(err)
 	}
