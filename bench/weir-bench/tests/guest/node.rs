@@ -64,7 +64,7 @@ fn commands(weir: &Path) -> Vec<String> {
 fn is_documented(folder: &Path) {
     let weir = folder.join("weir");
     let commands = commands(&weir);
-    assert_eq!(commands.len(), 11, "{commands:?}");
+    assert_eq!(commands.len(), 12, "{commands:?}");
     assert!(!commands.iter().any(|one| BENCH.contains(&one.as_str())));
     let page = |name: String| std::fs::read_to_string(folder.join("man").join(name)).expect("page");
     let manual = page("weir.1".into());
