@@ -69,6 +69,14 @@ impl Cache {
         Self::lock_file(&self.path_below("lock"))
     }
 
+    /// Waits for others that hold the lock in this file below the root.
+    pub(crate) fn lock_below(&self, below: &str) -> Result<Lock> {
+        let path = self.path_below(below);
+        fs::create_dir_all(path.parent().unwrap_or(&self.root))
+            .with_context(|| format!("making {}", path.display()))?;
+        Self::lock_file(&path)
+    }
+
     fn lock_file(path: &Path) -> Result<Lock> {
         let file = File::create(path).with_context(|| format!("{}", path.display()))?;
         Flock::lock(file, FlockArg::LockExclusive)

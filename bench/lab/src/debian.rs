@@ -94,6 +94,15 @@ pub fn fetch_exact(cache: &Cache, wanted: &str, arch: Arch) -> Result<Kernel> {
     get(cache, &apt, &offer, arch, release)
 }
 
+/// The lists of the first release that has a package.
+pub(crate) fn open_with_package(cache: &Cache, package: &str, arch: Arch) -> Result<Apt> {
+    let pattern = format!("^{}$", package.replace('.', r"\."));
+    let open = |release: &Release| Apt::set_up(cache, release, arch);
+    let what = format!("package {package}");
+    let (apt, ..) = first_with(&what, open, |apt| Ok(apt.package_names(&pattern)?.pop()))?;
+    Ok(apt)
+}
+
 /// The first release that has what is looked for. One whose lists cannot be fetched is named and
 /// passed over: a mirror may have one that is expired, and another that has the kernel.
 fn first_with<A, T>(

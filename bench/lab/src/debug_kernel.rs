@@ -10,7 +10,7 @@
 
 use crate::cache::Cache;
 use crate::kernel::Kernel;
-use crate::kernel_source::{SourceTree, installed_kernel, tree_root};
+use crate::kernel_source::{SERIES, SourceTree, installed_kernel, tree_root};
 use anyhow::{Context, Result, ensure};
 use std::str::FromStr;
 
@@ -86,7 +86,7 @@ pub(crate) fn built_kernel(cache: &Cache, kind: Kind) -> Result<Kernel> {
 
 /// Builds it, or brings it up to date with its fragment; make's output goes to this process's own.
 pub fn build(cache: &Cache, kind: Kind) -> Result<Kernel> {
-    let tree = SourceTree::fetch_if_missing(cache, kind.kernel_name())?;
+    let tree = SourceTree::fetch_if_missing(cache, kind.kernel_name(), SERIES)?;
     tree.configure(
         &["x86_64_defconfig", "kvm_guest.config"],
         &kind.config_fragment(),

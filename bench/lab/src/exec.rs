@@ -6,6 +6,7 @@ use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::Kernel;
 use crate::kernel_spec::KernelSpec;
+use crate::patched_kernel::{Asked, Bench, Side};
 use crate::prepare::{Base, Contents, write_work};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
@@ -39,6 +40,8 @@ pub struct ScriptDisk {
 pub struct ScriptRequest {
     /// The kernel, as for `--kernel`.
     pub kernel: String,
+    /// Builds a kernel of that one's source instead, with patches.
+    pub build: Option<Asked>,
     /// RAM in bytes, where there are no tiers.
     pub memory: u64,
     /// Kinds of memory, fastest first; the guest's memory is their sum.
@@ -105,6 +108,8 @@ pub enum Said<'a> {
     Line(&'a str),
     /// The guest did not boot and is booted again; no script has begun by then.
     FailedBoot(&'a FailedBoot),
+    /// What is being made and takes time.
+    Preparing(&'a str),
 }
 
 struct Listener<'a> {
@@ -168,8 +173,19 @@ pub fn run_script(
 ) -> Result<ScriptResult, Error> {
     let cache = &request.cache;
     let spec: KernelSpec = request.kernel.parse()?;
+    let built = match &request.build {
+        Some(asked) => {
+            let said = std::cell::RefCell::new(&mut *on_said);
+            let say = |what: &str| (said.borrow_mut())(Said::Preparing(what));
+            Some(Bench::open(cache, &spec, asked, None)?.get_kernel(Side::Patched, &say)?)
+        }
+        None => None,
+    };
     let lock = cache.lock()?;
-    let kernel = Kernel::get(cache, &spec)?;
+    let kernel = match built {
+        Some(kernel) => kernel,
+        None => Kernel::get(cache, &spec)?,
+    };
     let emulator = Emulator::get(cache, kernel.arch)?;
     let module = match source_tree().filter(|tree| request.module && module::has_module(tree)) {
         Some(tree) => Some(module::module_for(cache, &kernel, &tree, &request.make)?),

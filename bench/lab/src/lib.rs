@@ -26,6 +26,8 @@ pub mod module;
 mod monitor;
 mod numa;
 mod packages;
+pub mod patch;
+pub mod patched_kernel;
 mod prepare;
 mod qemu;
 pub mod refused_kernel;

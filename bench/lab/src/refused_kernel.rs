@@ -6,18 +6,12 @@
 //! configuration, or a source file with a few places edited. All are built of one tree,
 //! `kernels/refused/` in the cache (`kernel_source.rs`), one after the other, so that what they have
 //! in common is compiled once. Without BTF or ftrace every file is compiled anew.
-//!
-//! ```text
-//! kernels/refused/stock/mm/page-writeback.c  as it is in the source package, for files with edits
-//! ```
 
 use crate::cache::Cache;
 use crate::kernel::Kernel;
-use crate::kernel_source::{SourceTree, tree_root};
+use crate::kernel_source::{SERIES, SourceTree};
+use crate::patch::Files;
 use anyhow::{Context, Result, ensure};
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 /// The name of the tree in the cache.
 const TREE: &str = "refused";
@@ -60,9 +54,6 @@ const DEFINITION: &str =
     "\nstatic void domain_dirty_limits(struct dirty_throttle_control *dtc)\n{\n";
 /// The first function after [`DEFINITION`] that calls it.
 const FIRST_CALLER: &str = "\nvoid global_dirty_limits(";
-
-/// Every file that a variant edits.
-const EDITED: [&str; 2] = [LIMITS, TRACEPOINTS];
 
 const INLINED: &[Edit] = &[Edit {
     file: LIMITS,
@@ -172,44 +163,25 @@ impl Variant {
 /// Builds this variant in the place of the one before it. Until the next is built, modules can be
 /// built for it; make's output goes to this process's own.
 pub fn build(cache: &Cache, variant: Variant) -> Result<Kernel> {
-    let tree = SourceTree::fetch_if_missing(cache, TREE)?;
-    let stock = tree_root(cache, TREE).join("stock");
-    edit_sources(&tree.source, &stock, variant.source_edits())?;
+    let tree = SourceTree::fetch_if_missing(cache, TREE, SERIES)?;
+    let files = edited_files(variant.source_edits(), &|file| tree.stock_text(file))?;
+    tree.edit_files(&files)?;
     tree.configure(&["tinyconfig"], &variant.config_fragment())?;
     tree.build()
 }
 
-/// Makes the source the stock one with these edits, whatever it was. A file that is like that
-/// already is not touched, or make would compile it.
-fn edit_sources(source: &Path, stock: &Path, edits: &[Edit]) -> Result<()> {
-    let mut texts = BTreeMap::new();
-    for file in EDITED {
-        texts.insert(file, stock_text(source, stock, file)?);
-    }
+/// The files that these edits change, as they are to be.
+fn edited_files(edits: &[Edit], stock: &dyn Fn(&str) -> Result<Option<String>>) -> Result<Files> {
+    let mut files = Files::new();
     for edit in edits {
-        let text = texts.get_mut(edit.file).context("a file of EDITED")?;
-        *text = edit.apply_to(text)?;
+        let text = match files.remove(edit.file) {
+            Some(edited) => edited,
+            None => stock(edit.file)?,
+        };
+        let text = text.with_context(|| format!("no {} in the kernel's source", edit.file))?;
+        files.insert(edit.file.to_owned(), Some(edit.apply_to(&text)?));
     }
-    for (file, text) in texts {
-        let path = source.join(file);
-        if fs::read_to_string(&path).with_context(|| path.display().to_string())? != text {
-            fs::write(&path, text).with_context(|| path.display().to_string())?;
-        }
-    }
-    Ok(())
-}
-
-/// The file's text in the source package; kept at `stock` before it is edited for the first time.
-fn stock_text(source: &Path, stock: &Path, file: &str) -> Result<String> {
-    let kept = stock.join(file);
-    if !kept.exists() {
-        let aside = kept.with_extension("partial");
-        fs::create_dir_all(kept.parent().unwrap_or(stock))?;
-        fs::copy(source.join(file), &aside)
-            .and_then(|_| fs::rename(&aside, &kept))
-            .with_context(|| format!("keeping the stock {file}"))?;
-    }
-    fs::read_to_string(&kept).with_context(|| kept.display().to_string())
+    Ok(files)
 }
 
 impl Edit {
@@ -243,23 +215,19 @@ mod tests {
     ];
 
     #[test]
-    fn edits_begin_with_the_stock_source_each_time() {
-        let root = tempfile::tempdir().expect("a directory");
-        let (source, stock) = (root.path().join("source"), root.path().join("stock"));
+    fn edits_of_one_file_come_one_after_the_other() {
         let limits = format!("a\n{DEFINITION}}}\n{FIRST_CALLER}void)\n{{\n}}\n");
-        for (file, text) in [(LIMITS, limits.as_str()), (TRACEPOINTS, "b\n")] {
-            let path = source.join(file);
-            fs::create_dir_all(path.parent().expect("below")).expect("made");
-            fs::write(path, text).expect("written");
-        }
-        let text = |file: &str| fs::read_to_string(source.join(file)).expect("there");
-        edit_sources(&source, &stock, INLINED).expect("edited");
-        assert!(text(LIMITS).contains("__always_inline void domain_dirty_limits"));
-        edit_sources(&source, &stock, ANOTHER_ARGUMENT).expect("edited");
-        assert!(!text(LIMITS).contains("__always_inline"));
-        assert!(text(LIMITS).contains("bool more"));
-        edit_sources(&source, &stock, &[]).expect("taken back");
-        assert_eq!((text(LIMITS), text(TRACEPOINTS)), (limits, "b\n".into()));
+        let stock = |file: &str| Ok((file == LIMITS).then(|| limits.clone()));
+        let files = edited_files(ANOTHER_ARGUMENT, &stock).expect("edited");
+        let text = files[LIMITS].as_deref().expect("there");
+        assert!(
+            text.contains("bool more") && text.contains("(dtc, true)"),
+            "{text}"
+        );
+        assert!(
+            edited_files(ANOTHER_TRACEPOINT, &stock).is_err(),
+            "no such file"
+        );
     }
 
     #[test]
@@ -268,14 +236,6 @@ mod tests {
         for text in ["none".to_owned(), DEFINITION.repeat(2)] {
             let error = edit.apply_to(&text).unwrap_err().to_string();
             assert!(error.contains("not the one that was to be edited: mm/page-writeback.c has"));
-        }
-    }
-
-    #[test]
-    fn every_edit_is_of_a_file_that_is_taken_back() {
-        for variant in ALL {
-            let mut edits = variant.source_edits().iter();
-            assert!(edits.all(|edit| EDITED.contains(&edit.file)));
         }
     }
 

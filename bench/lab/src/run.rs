@@ -12,6 +12,7 @@ use crate::emulator::Emulator;
 use crate::kernel::Kernel;
 use crate::kernel_spec::KernelSpec;
 use crate::module;
+use crate::patched_kernel::{Asked, Bench, Side};
 use crate::prepare::{Base, Contents, write_work};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
@@ -38,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub struct Lab {
     /// The kernel, as for `--kernel`.
     pub kernel: String,
+    /// Builds the kernels of the arms instead, of that kernel's source: arm `patched` with the
+    /// patches, the others without.
+    pub build: Option<Asked>,
     /// Guests whose clock counts instructions, one nanosecond each; the scenario has to have one CPU.
     pub count_instructions: bool,
     /// The binary that becomes the guests' process 1; the running one if `None`.
@@ -93,28 +97,39 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
         )?),
         false => None,
     };
+    let built = match &place.build {
+        Some(asked) => build_kernels(cache, &spec, asked, request, progress)?,
+        None => BTreeMap::new(),
+    };
     let lock = cache.lock()?;
-    let (kernel, weir, disks, emulator) = std::thread::scope(|scope| {
+    let (kernels, weir, disks, emulator) = std::thread::scope(|scope| {
         // It comes through an apt root of its own, so beside the rest.
         let emulator = scope.spawn(|| {
             progress.report_preparation("the emulator");
             Emulator::get(cache, spec.arch())
         });
-        progress.report_preparation(&format!("the kernel {}", place.kernel));
-        let kernel = Kernel::get(cache, &spec)?;
+        let mut kernels = built;
+        if kernels.is_empty() {
+            progress.report_preparation(&format!("the kernel {}", place.kernel));
+            let kernel = Kernel::get(cache, &spec)?;
+            kernels.extend(request.arms.iter().map(|arm| (*arm, kernel.clone())));
+        }
         let mut weir = None;
-        if let Some(tree) = &tree {
+        if let (Some(tree), Some(kernel)) = (&tree, kernels.get(&Arm::Weir)) {
             progress.report_preparation(&format!("weir.ko for {}", kernel.release));
-            weir = Some(module::module_for(cache, &kernel, tree, &[])?);
+            weir = Some(module::module_for(cache, kernel, tree, &[])?);
         }
         progress.report_preparation("the guest's programs");
-        crate::userland::make_archive(cache, kernel.arch)?;
+        crate::userland::make_archive(cache, spec.arch())?;
         let (packages, _) = needed_extras(request.scenario);
         if !packages.is_empty() {
-            crate::packages::make_archive(cache, kernel.arch, &packages)?;
+            crate::packages::make_archive(cache, spec.arch(), &packages)?;
         }
-        let disks = prepare_disks(place, request.scenario, &kernel)?;
-        Ok::<_, anyhow::Error>((kernel, weir, disks, join_thread(emulator)?))
+        let mut disks = BTreeMap::new();
+        for (arm, kernel) in &kernels {
+            disks.insert(*arm, prepare_disks(place, request.scenario, kernel)?);
+        }
+        Ok::<_, anyhow::Error>((kernels, weir, disks, join_thread(emulator)?))
     })?;
     drop(lock);
 
@@ -126,7 +141,7 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
         place,
         request,
         emulator,
-        kernel,
+        kernels,
         weir,
         disks,
         directory,
@@ -135,7 +150,8 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
     };
     let wanted = request.arms.len() * request.scenario.host.cpus as usize;
     // What guests write to disks that they make themselves fills the host's memory.
-    let in_memory: u64 = lab.disks.memory_sizes().iter().sum();
+    let one = lab.disks.values().next().map(Disks::memory_sizes);
+    let in_memory: u64 = one.unwrap_or_default().iter().sum();
     let each = request.scenario.host.memory_bytes + in_memory;
     let room = match in_memory {
         0 => u64::MAX,
@@ -170,6 +186,28 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
         }
     }
     Ok(runs)
+}
+
+/// The kernel of each arm, built of the source of `spec`'s series.
+fn build_kernels(
+    cache: &Cache,
+    spec: &KernelSpec,
+    asked: &Asked,
+    request: &Request,
+    progress: &dyn Progress,
+) -> Result<BTreeMap<Arm, Kernel>> {
+    progress.report_preparation("the kernel's source");
+    let bench = Bench::open(cache, spec, asked, Some(request.scenario))?;
+    let mut kernels = BTreeMap::new();
+    for arm in request.arms {
+        let side = match arm {
+            Arm::Stock | Arm::Weir => Side::Stock,
+            Arm::Patched => Side::Patched,
+        };
+        let kernel = bench.get_kernel(side, &|what| progress.report_preparation(what))?;
+        kernels.insert(*arm, kernel);
+    }
+    Ok(kernels)
 }
 
 fn join_thread<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
@@ -212,9 +250,9 @@ struct Guests<'a> {
     place: &'a Lab,
     request: &'a Request<'a>,
     emulator: Emulator,
-    kernel: Kernel,
+    kernels: BTreeMap<Arm, Kernel>,
     weir: Option<PathBuf>,
-    disks: Disks,
+    disks: BTreeMap<Arm, Disks>,
     directory: PathBuf,
     progress: &'a dyn Progress,
     /// The time that each phase takes.
@@ -225,6 +263,8 @@ impl Guests<'_> {
     /// Boots one guest and sees it through.
     fn run_guest(&self, arm: Arm, repeat: u32) -> Result<Run> {
         let scenario = self.request.scenario;
+        let (kernel, disks) = (self.kernels.get(&arm), self.disks.get(&arm));
+        let (kernel, disks) = kernel.zip(disks).context("an arm without a kernel")?;
         let directory = self
             .directory
             .join(format!("{}-{}", arm.name(), repeat + 1));
@@ -232,7 +272,7 @@ impl Guests<'_> {
         let record = RunFiles::create(&directory, about)?;
         let (packages, drivers) = needed_extras(scenario);
         let contents = Contents {
-            disks: &self.disks,
+            disks,
             work: Work::Scenario {
                 scenario: Box::new(scenario.clone()),
                 arm,
@@ -245,13 +285,13 @@ impl Guests<'_> {
             files: &[],
         };
         let cache = &self.place.cache;
-        let base = Base::for_kernel(cache, &self.kernel, self.place.init.as_deref())?;
+        let base = Base::for_kernel(cache, kernel, self.place.init.as_deref())?;
         let config = directory.join("guest.json");
-        let work = write_work(cache, &self.kernel, contents, Some(&config))?;
+        let work = write_work(cache, kernel, contents, Some(&config))?;
         let log = directory.join("console.log");
         let machine = Machine {
             emulator: &self.emulator,
-            image: &self.kernel.image,
+            image: &kernel.image,
             base: &base,
             work: &work,
             cache,
@@ -260,10 +300,10 @@ impl Guests<'_> {
             dimm: false,
             cpus: scenario.host.cpus,
             possible_cpus: scenario.host.cpus,
-            drives: &self.disks.drives(),
-            disk_memory: &self.disks.memory_sizes(),
+            drives: &disks.drives(),
+            disk_memory: &disks.memory_sizes(),
             count_instructions: self.place.count_instructions,
-            instrumented: self.kernel.is_instrumented(),
+            instrumented: kernel.is_instrumented(),
             append: "",
             console: &log,
             scratch: &directory,
@@ -298,7 +338,7 @@ impl Guests<'_> {
             kernel: witness
                 .release
                 .clone()
-                .unwrap_or_else(|| self.kernel.release.clone()),
+                .unwrap_or_else(|| kernel.release.clone()),
             outcome: witness.outcome(&end, &log),
             metrics: figures,
             log: Some(log),
@@ -342,6 +382,10 @@ impl qemu::Listener for Listener<'_> {
         };
         match &event {
             Event::Stage { text } => tell(text),
+            Event::Line { text } => {
+                let progress = self.lab.progress;
+                progress.report_note(self.arm, self.repeat, text);
+            }
             Event::PhaseStart { phase } => tell(phase),
             Event::PhaseEnd(result) => {
                 self.over += 1;

@@ -26,6 +26,7 @@ use crate::{cgroups, system, tiers, weir_agent};
 use anyhow::{Context, Result, anyhow, bail};
 use scenario::model::{Arm, Job, Phase, Scenario};
 use scenario::rundir::Event;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -88,10 +89,10 @@ pub fn run(
     nix::unistd::sync();
     machine.throttle_disks()?;
     cgroups::share_disks(site, &scenario.disks, &scenario.cgroups)?;
+    for (path, cgroup) in &scenario.cgroups {
+        set_knobs(arm, site, channel, path, &cgroup.knobs)?;
+    }
     if arm == Arm::Weir {
-        for (path, cgroup) in &scenario.cgroups {
-            cgroups::write_files(site, path, &cgroup.knobs)?;
-        }
         system::write_parameters(&scenario.host.weir)?;
     }
     let mut agent = match &scenario.agent {
@@ -103,10 +104,8 @@ pub fn run(
             channel.send_stage("writing back");
             nix::unistd::sync();
         }
-        if arm == Arm::Weir {
-            for (path, knobs) in &phase.set {
-                cgroups::write_files(site, path, knobs)?;
-            }
+        for (path, knobs) in &phase.set {
+            set_knobs(arm, site, channel, path, knobs)?;
         }
         run_phase(scenario, phase, record, site, channel)
             .with_context(|| format!("phase {}", phase.name))?;
@@ -115,6 +114,29 @@ pub fn run(
             .map_or(Ok(()), weir_agent::RunningAgent::check_alive)?;
     }
     agent.map_or(Ok(()), weir_agent::RunningAgent::end_agent)
+}
+
+/// Writes a cgroup's knobs. A patched kernel may have files of these names, some of them or none;
+/// weir has all.
+fn set_knobs(
+    arm: Arm,
+    site: &Site,
+    channel: &Channel,
+    path: &str,
+    knobs: &BTreeMap<String, String>,
+) -> Result<()> {
+    if arm == Arm::Stock {
+        return Ok(());
+    }
+    let there = |name: &str| arm == Arm::Weir || site.cgroup_directory(path).join(name).exists();
+    let (has, lacks): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        knobs.clone().into_iter().partition(|(name, _)| there(name));
+    for name in lacks.keys() {
+        channel.send(&Event::Line {
+            text: format!("this kernel has no {name}: not set for {path}"),
+        });
+    }
+    cgroups::write_files(site, path, &has)
 }
 
 fn is_allocating(job: &Job) -> bool {

@@ -318,7 +318,7 @@ pub struct Phase {
     pub clean: bool,
 }
 
-/// `stock` (no module) or `weir` (module loaded, knobs set).
+/// `stock` (no module), `weir` (module loaded, knobs set) or `patched` (another kernel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arm {
@@ -326,10 +326,13 @@ pub enum Arm {
     Stock,
     /// The same kernel with the module loaded and the scenario's knobs set.
     Weir,
+    /// A kernel with patches, without the module; of the scenario's knobs those that it has. Lab
+    /// only.
+    Patched,
 }
 
 impl Arm {
-    /// Both, in the order results are printed.
+    /// Those of every place, in the order results are printed.
     pub const ALL: [Arm; 2] = [Arm::Stock, Arm::Weir];
 
     /// As in metric names and scenario files.
@@ -337,12 +340,14 @@ impl Arm {
         match self {
             Arm::Stock => "stock",
             Arm::Weir => "weir",
+            Arm::Patched => "patched",
         }
     }
 
     /// The arm called `name`, if there is one.
     pub fn from_name(name: &str) -> Option<Arm> {
-        Arm::ALL.into_iter().find(|arm| arm.name() == name)
+        let all = Arm::ALL.into_iter().chain([Arm::Patched]);
+        all.into_iter().find(|arm| arm.name() == name)
     }
 }
 

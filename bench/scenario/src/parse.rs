@@ -69,7 +69,7 @@ fn name(table: &Table, taken: &[&str]) -> String {
             "`{}` cannot be a name: letters, digits, `-` and `_`, a letter first",
             name.escape_debug()
         ));
-    } else if ["host", "stock", "weir", "disk", "cgroup"].contains(&name) {
+    } else if ["host", "stock", "weir", "patched", "disk", "cgroup"].contains(&name) {
         value.complain(format!(
             "`{name}` has a meaning of its own in metric names: choose another"
         ));
@@ -147,7 +147,7 @@ fn metric_name(table: &Table, metric: &Value) -> Option<Name> {
     };
     let arm = table.required("arm", "arm = \"weir\"")?;
     let phase = table.required("phase", "phase = \"contended\"")?;
-    let arm = arm.parse_with("`stock` or `weir`", |a| {
+    let arm = arm.parse_with("`stock`, `weir` or `patched`", |a| {
         Arm::from_name(a).ok_or_else(|| {
             format!(
                 "no arm `{a}`, {}",

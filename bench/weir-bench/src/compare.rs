@@ -168,7 +168,7 @@ fn measure_in_lab(args: &CompareArgs, request: &Request) -> Result<BTreeMap<Stri
         out: args.out.as_deref(),
         ..*request
     };
-    let runs = run_in_lab(&args.kernel, args.count_instructions, &request)
+    let runs = run_in_lab(&args.kernel, None, args.count_instructions, &request)
         .map_err(|error| blame_lines(error, &args.scenario))?;
     let report = Report::new(request.scenario, &Arm::ALL, &runs);
     if let Some(trouble) = report.troubles.first() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir exec`: run a script in a guest with a stock kernel.
 
+use crate::patches::PatchArgs;
 use anyhow::{Context, Result, anyhow, bail};
 use lab::{Cache, Outcome, Said, ScriptDisk, ScriptRequest};
 use scenario::model::{Filesystem, Tier};
@@ -23,6 +24,8 @@ pub struct ExecArgs {
     /// debug-kcsan, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
+    #[command(flatten)]
+    build: PatchArgs,
     /// Memory of the guest
     #[arg(long, default_value = "2G", value_parser = config::units::parse_size)]
     memory: u64,
@@ -94,6 +97,7 @@ const INCONCLUSIVE: u8 = 126;
 /// Runs the subcommand.
 pub fn run(args: ExecArgs) -> Result<ExitCode> {
     let request = ScriptRequest {
+        build: args.build.to_asked()?,
         kernel: args.kernel,
         memory: args.memory,
         tiers: number_tiers(args.tiers),
@@ -153,6 +157,7 @@ fn run_text(kernel: &str, script: &str) -> Result<ExitCode> {
     std::fs::write(file.path(), script).with_context(|| format!("{}", file.path().display()))?;
     boot_guest(&ScriptRequest {
         kernel: kernel.to_owned(),
+        build: None,
         memory: 1 << 30,
         tiers: Vec::new(),
         dimm: false,
@@ -184,6 +189,7 @@ fn boot_guest(request: &ScriptRequest) -> Result<ExitCode> {
     let result = lab::run_script(request, &mut |said| match said {
         Said::Line(line) if shown.is_ok() => shown = output::print_line(line),
         Said::Line(_) => {}
+        Said::Preparing(what) => output::print_note(format_args!("weir exec: preparing {what}")),
         Said::FailedBoot(failed) => output::print_note(format_args!("weir exec: {failed}")),
     })?;
     shown?;

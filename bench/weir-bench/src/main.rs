@@ -9,6 +9,7 @@ mod exec;
 mod here;
 mod kernels;
 mod metrics;
+mod patches;
 mod plan;
 mod progress;
 mod run;

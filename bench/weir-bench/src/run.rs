@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir run`: a scenario from file to verdict.
 
+use crate::patches::PatchArgs;
 use crate::twin::Twin;
 use crate::{counted, here, progress};
 use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use lab::patched_kernel::Asked;
 use lab::{Cache, Lab};
 use scenario::executor::{self, Executor, Request, Run};
 use scenario::model::Arm;
@@ -16,7 +18,7 @@ use weir::output;
 
 /// Run a scenario and check its expectations
 ///
-/// Prints a table, stock beside weir, and each expectation with what was observed; progress goes to
+/// Prints a table, stock beside weir (and a kernel with patches, if there are), and each expectation with what was observed; progress goes to
 /// stderr. Exit status: 0 all expectations met, 1 some not met or a guest failed, 2 the scenario
 /// could not be run or the result is inconclusive (a guest hung, a figure is missing), 130
 /// interrupted on a host.
@@ -37,9 +39,11 @@ pub struct RunArgs {
     /// not depend on this machine; the twin then models such a CPU
     #[arg(long)]
     count_instructions: bool,
-    /// Run without the module, with it, or both side by side
-    #[arg(long, value_enum, default_value_t = Arms::Both)]
-    arm: Arms,
+    /// Run without the module, with it, or both side by side, which is the default; patched: on a
+    /// kernel with patches, with those of the scenario's knobs that it has. Several, as in
+    /// stock,patched; all three by default with --patches or --source
+    #[arg(long = "arm", value_enum, value_delimiter = ',')]
+    arms: Vec<Arms>,
     /// Runs per arm; figures are medians over them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
@@ -59,6 +63,8 @@ pub struct RunArgs {
     /// Keep logs, results, samples and the report here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    build: PatchArgs,
     /// Host: use this directory as the scenario's disk NAME; the other disks are made in memory, as
     /// slow as the scenario says
     #[arg(long = "disk", value_name = "NAME=DIRECTORY", value_parser = here::parse_disk)]
@@ -91,7 +97,30 @@ pub fn place_parser() -> impl TypedValueParser<Value = Place> {
 enum Arms {
     Stock,
     Weir,
+    Patched,
     Both,
+}
+
+impl Arms {
+    /// The arms that were asked for, each once; `is_built` if a kernel is built.
+    fn chosen(asked: &[Arms], is_built: bool) -> Vec<Arm> {
+        let mut arms: Vec<Arm> = Vec::new();
+        for one in asked {
+            match one {
+                Arms::Stock => arms.push(Arm::Stock),
+                Arms::Weir => arms.push(Arm::Weir),
+                Arms::Patched => arms.push(Arm::Patched),
+                Arms::Both => arms.extend(Arm::ALL),
+            }
+        }
+        if arms.is_empty() {
+            arms.extend(Arm::ALL);
+            arms.extend(is_built.then_some(Arm::Patched));
+        }
+        arms.sort_unstable();
+        arms.dedup();
+        arms
+    }
 }
 
 /// Runs the subcommand.
@@ -104,11 +133,9 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     if args.count_instructions {
         counted::set_machine(&mut scenario);
     }
-    let arms = match args.arm {
-        Arms::Stock => vec![Arm::Stock],
-        Arms::Weir => vec![Arm::Weir],
-        Arms::Both => Arm::ALL.to_vec(),
-    };
+    let build = args.build.to_asked()?;
+    let arms = Arms::chosen(&args.arms, build.is_some());
+    refuse_patched(&arms, &args)?;
     let request = Request {
         scenario: &scenario,
         arms: &arms,
@@ -117,7 +144,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         out: args.out.as_deref(),
     };
     let ran = match args.on {
-        Place::Lab => run_in_lab(&args.kernel, args.count_instructions, &request),
+        Place::Lab => run_in_lab(&args.kernel, build, args.count_instructions, &request),
         Place::Twin => Twin { seed: args.seed }.run(&request, &*progress::show_twin_runs(&request)),
         Place::Host => here::run_on_host(&args.disks, args.module.as_deref(), args.yes, &request),
     };
@@ -191,14 +218,33 @@ fn refuse_misplaced(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
+/// A patched kernel anywhere but in guests, and one that nothing says how to get.
+fn refuse_patched(arms: &[Arm], args: &RunArgs) -> Result<()> {
+    if !arms.contains(&Arm::Patched) && args.build.to_asked()?.is_none() {
+        return Ok(());
+    }
+    if args.on != Place::Lab {
+        bail!("a patched kernel is booted in a guest: use --on lab");
+    }
+    let is_own = args.kernel.contains('/') || Path::new(&args.kernel).exists();
+    if args.build.to_asked()?.is_none() && !is_own {
+        bail!(
+            "arm patched needs a kernel that is: add --patches or --source to build one, or give --kernel the path of one"
+        );
+    }
+    Ok(())
+}
+
 /// Runs what is asked for in guests.
 pub fn run_in_lab(
     kernel: &str,
+    build: Option<Asked>,
     count_instructions: bool,
     request: &Request,
 ) -> Result<Vec<Run>, executor::Error> {
     let lab = Lab {
         kernel: kernel.to_owned(),
+        build,
         count_instructions,
         init: None,
         cache: Cache::discover()?,
@@ -220,4 +266,24 @@ pub fn blame_lines(error: executor::Error, path: &Path) -> anyhow::Error {
 fn write_report(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text)
         .with_context(|| format!("cannot write the report {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arms_are_taken_once_and_in_their_order() {
+        assert_eq!(Arms::chosen(&[], false), [Arm::Stock, Arm::Weir]);
+        assert_eq!(
+            Arms::chosen(&[], true),
+            [Arm::Stock, Arm::Weir, Arm::Patched]
+        );
+        assert_eq!(Arms::chosen(&[Arms::Both], true), [Arm::Stock, Arm::Weir]);
+        let asked = [Arms::Patched, Arms::Stock, Arms::Both];
+        assert_eq!(
+            Arms::chosen(&asked, true),
+            [Arm::Stock, Arm::Weir, Arm::Patched]
+        );
+    }
 }

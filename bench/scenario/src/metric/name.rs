@@ -83,6 +83,7 @@ impl Name {
             }
             let of = match self.arm {
                 Arm::Stock => "of a cgroup in arm `stock`",
+                Arm::Patched => "of a cgroup in arm `patched`",
                 Arm::Weir => "of a cgroup",
             };
             return self.check_metric(scenario, of, |of| {
