@@ -165,6 +165,10 @@ refused: setup ## hold the oracle against the module on small kernels built to b
 	@tools/setup.sh debug-kernel
 	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 refused::
 
+patched: setup ## build a kernel with a one-line patch, and without, and run a scenario in its arm (an hour, then minutes)
+	@tools/setup.sh debug-kernel
+	cargo test --locked --package weir-bench --test guest -- --ignored --nocapture --test-threads 1 patched::
+
 reservation: setup ## hold the host's limit with floors that fill it, every case five times (two hours)
 	tools/reservation.sh
 

@@ -108,7 +108,7 @@ pub enum Said<'a> {
     Line(&'a str),
     /// The guest did not boot and is booted again; no script has begun by then.
     FailedBoot(&'a FailedBoot),
-    /// What is being made and takes time.
+    /// A thing that is being made and takes time.
     Preparing(&'a str),
 }
 

@@ -21,6 +21,7 @@ use crate::kernel::{Kernel, at_path};
 use crate::patch::Files;
 use crate::tool::{last_lines, missing_program, run_to_success};
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -241,23 +242,30 @@ fn write_config(source: &Path, base: &[&str], fragment: &str) -> Result<()> {
     Ok(())
 }
 
-/// Lines that were asked for and are not there. An option that does not exist is as good as one not
-/// set.
+/// Lines that were asked for and are not there, the last of each option. An option that does not
+/// exist is as good as one not set.
 fn lost_options<'a>(asked: &'a str, config: &str) -> Vec<&'a str> {
-    let unset = |line: &str| {
-        let name = line.strip_prefix("# ")?.strip_suffix(" is not set")?;
-        Some(
-            !config
-                .lines()
-                .any(|have| have.starts_with(&format!("{name}="))),
-        )
+    let has: BTreeMap<&str, &str> = option_lines(config).collect();
+    let last: BTreeMap<&str, &str> = option_lines(asked).collect();
+    let is_met = |name: &str, line: &str| match has.get(name) {
+        Some(has) => *has == line,
+        None => line.starts_with('#'),
     };
-    let is_met =
-        |line: &str| unset(line).unwrap_or_else(|| config.lines().any(|have| have == line));
-    asked
-        .lines()
-        .filter(|line| line.contains("CONFIG_") && !is_met(line))
+    option_lines(asked)
+        .filter(|(name, line)| last.get(name) == Some(line) && !is_met(name, line))
+        .map(|(_, line)| line)
         .collect()
+}
+
+/// Options of a configuration, with their lines: `CONFIG_A=y`, `# CONFIG_B is not set`.
+fn option_lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| {
+        let unset = line
+            .strip_prefix("# ")
+            .and_then(|line| line.strip_suffix(" is not set"));
+        let name = unset.or_else(|| line.split_once('=').map(|(name, _)| name))?;
+        name.starts_with("CONFIG_").then_some((name, line))
+    })
 }
 
 /// Runs make with its output in the tree's make.log.
@@ -421,5 +429,12 @@ mod tests {
             ["# CONFIG_B is not set", "CONFIG_D=17"]
         );
         assert!(lost_options(asked, "CONFIG_A=y\nCONFIG_D=17\n").is_empty());
+        // A user's lines come after those that every kernel has.
+        let twice = "# CONFIG_NET is not set\nCONFIG_NET=y\n";
+        assert!(lost_options(twice, "CONFIG_NET=y\n").is_empty());
+        assert_eq!(
+            lost_options(twice, "# CONFIG_NET is not set\n"),
+            ["CONFIG_NET=y"]
+        );
     }
 }

@@ -160,7 +160,7 @@ fn parse_changes(text: &str, first: usize, blanks: Blanks) -> Result<Vec<Change>
                 added -= usize::from(sign != Sign::Removed).min(added);
                 hunk.lines.push((sign, text.to_owned()));
             }
-            // What was broken off the hunk's last line.
+            // The rest of the hunk's last line, if it was broken.
             while let (Blanks::Ignored, Some((_, text))) = (blanks, lines.peek()) {
                 let is_rest = !text.is_empty()
                     && !text.starts_with([' ', '+', '-', '@', '\\'])
@@ -222,7 +222,7 @@ impl Patch {
     ///
     /// # Errors
     /// The hunk that does not fit: of which file, which line it wanted, and what is there.
-    pub fn apply(
+    pub fn apply_patch(
         &self,
         files: &mut Files,
         read: &dyn Fn(&str) -> Result<Option<String>>,
@@ -230,7 +230,7 @@ impl Patch {
     ) -> Result<()> {
         for change in &self.changes {
             change
-                .apply(files, read, blanks)
+                .apply_change(files, read, blanks)
                 .with_context(|| format!("the patch `{}`", self.name))?;
         }
         Ok(())
@@ -238,7 +238,7 @@ impl Patch {
 }
 
 impl Change {
-    fn apply(
+    fn apply_change(
         &self,
         files: &mut Files,
         read: &dyn Fn(&str) -> Result<Option<String>>,
@@ -271,7 +271,7 @@ impl Change {
         for hunk in &self.hunks {
             let path = self.old.as_ref().or(self.new.as_ref());
             moved = hunk
-                .apply(&mut lines, moved, blanks)
+                .apply_hunk(&mut lines, moved, blanks)
                 .with_context(|| path.cloned().unwrap_or_default())?;
         }
         if let Some(old) = &self.old {
@@ -287,20 +287,20 @@ impl Change {
 
 impl Hunk {
     /// Lines of the file that it wants, or those it makes of them.
-    fn side(&self, without: Sign) -> Vec<&str> {
+    fn lines_without(&self, without: Sign) -> Vec<&str> {
         let lines = self.lines.iter().filter(|(sign, _)| *sign != without);
         lines.map(|(_, text)| text.as_str()).collect()
     }
 
     /// Applies it near where it says; by how many lines the file is longer, and the hunk was off.
-    fn apply(&self, lines: &mut Vec<String>, moved: isize, blanks: Blanks) -> Result<isize> {
-        let wanted = self.side(Sign::Added);
+    fn apply_hunk(&self, lines: &mut Vec<String>, moved: isize, blanks: Blanks) -> Result<isize> {
+        let wanted = self.lines_without(Sign::Added);
         // Of a hunk without lines before, the number is that of the line above it.
         let first = self.start.saturating_sub(usize::from(!wanted.is_empty()));
         let expected = first.saturating_add_signed(moved);
         let found = find_lines(lines, &wanted, expected, blanks);
         let Some(at) = found else {
-            return Err(self.explain(lines, &wanted, expected, blanks));
+            return Err(self.explain_misfit(lines, &wanted, expected, blanks));
         };
         let mut made = Vec::new();
         let mut next = at;
@@ -320,7 +320,7 @@ impl Hunk {
     }
 
     /// Why it does not fit.
-    fn explain(
+    fn explain_misfit(
         &self,
         lines: &[String],
         wanted: &[&str],
@@ -328,7 +328,7 @@ impl Hunk {
         blanks: Blanks,
     ) -> anyhow::Error {
         let head = format!("its hunk at line {} of the patch does not fit", self.line);
-        let made = self.side(Sign::Removed);
+        let made = self.lines_without(Sign::Removed);
         if made.len() > wanted.len() && find_lines(lines, &made, expected, blanks).is_some() {
             return anyhow::anyhow!("{head}: the source has its lines already");
         }

@@ -12,23 +12,22 @@
 //! kernels/7.3.4-patched-KEY/            likewise
 //! ```
 
-mod own_source;
+mod trees;
 
-use crate::arch::Arch;
-use crate::cache::{Cache, Lock};
-use crate::debian;
+use crate::cache::Cache;
 use crate::kernel::{Kernel, at_path};
 use crate::kernel_source::{SourceTree, make_logged};
 use crate::kernel_spec::KernelSpec;
 use crate::patch::{Blanks, Files, Patch, read_series};
 use crate::tool::run_for_output;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use scenario::model::{Filesystem, Scenario};
 use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use trees::Tree;
 
 /// Needed to boot, and to load the module; without the name.
 const COMMON: [&str; 3] = [
@@ -82,14 +81,6 @@ pub struct Bench<'a> {
     extra: String,
 }
 
-/// A tree that nobody else builds in.
-struct Tree {
-    source: SourceTree,
-    /// What the source is, as far as its release does not say.
-    key: u64,
-    _alone: Lock,
-}
-
 impl<'a> Bench<'a> {
     /// Reads the patches, fetches the source of `spec`'s series, and has the hunks fit. `scenario`
     /// may need more of the kernel than others.
@@ -114,12 +105,12 @@ impl<'a> Bench<'a> {
         let own = asked
             .source
             .as_deref()
-            .map(|path| own_source::open_tree(cache, path));
+            .map(|path| trees::open_own(cache, path));
         let own = own.transpose()?;
         let (stock, patched) = match own {
             // The tree with the patches against the tree.
             Some(own) if !patches.is_empty() => (own, None),
-            own => (open_series(cache, spec)?, own),
+            own => (trees::open_series(cache, spec)?, own),
         };
         let bench = Bench {
             cache,
@@ -141,17 +132,17 @@ impl<'a> Bench<'a> {
         if side == Side::Patched && self.asked.each {
             for (count, patch) in self.patches.iter().enumerate().take(self.patches.len() - 1) {
                 let why = || format!("with the patches up to `{}`", patch.name);
-                self.build(side, count + 1, say).with_context(why)?;
+                self.build_side(side, count + 1, say).with_context(why)?;
             }
         }
         let count = match side {
             Side::Stock => 0,
             Side::Patched => self.patches.len(),
         };
-        self.build(side, count, say)
+        self.build_side(side, count, say)
     }
 
-    fn tree(&self, side: Side) -> &Tree {
+    fn tree_of(&self, side: Side) -> &Tree {
         match (&self.patched, side) {
             (Some(tree), Side::Patched) => tree,
             _ => &self.stock,
@@ -160,18 +151,18 @@ impl<'a> Bench<'a> {
 
     /// The files that the first patches change, as they are afterwards.
     fn patched_files(&self, count: usize) -> Result<Files> {
-        let source = &self.tree(Side::Patched).source;
+        let source = &self.tree_of(Side::Patched).source;
         let read = |path: &str| source.stock_text(path);
         let mut files = Files::new();
         for patch in &self.patches[..count] {
-            patch.apply(&mut files, &read, self.asked.blanks)?;
+            patch.apply_patch(&mut files, &read, self.asked.blanks)?;
         }
         Ok(files)
     }
 
     /// Builds a side with the first patches.
-    fn build(&self, side: Side, count: usize, say: &dyn Fn(&str)) -> Result<Kernel> {
-        let Tree { source, key, .. } = self.tree(side);
+    fn build_side(&self, side: Side, count: usize, say: &dyn Fn(&str)) -> Result<Kernel> {
+        let Tree { source, key, .. } = self.tree_of(side);
         let files = self.patched_files(count)?;
         let fragment = common_config(&source.source) + &self.extra;
         let version = read_version(&source.source)?;
@@ -188,35 +179,13 @@ impl<'a> Bench<'a> {
             source.configure(&["tinyconfig"], &fragment)?;
             let jobs = std::thread::available_parallelism().map_or(1, usize::from);
             make_logged(source, &[&format!("-j{jobs}"), "bzImage", "modules"])?;
-            install(source, into)
+            keep_build(source, into)
         })?;
         at_path(&kept)
     }
 }
 
-/// The tree with the source package of `spec`'s series.
-fn open_series(cache: &Cache, spec: &KernelSpec) -> Result<Tree> {
-    let series = match spec {
-        KernelSpec::Debian { series, arch, .. } if *arch == Arch::HERE => series.clone(),
-        KernelSpec::Exact { release, arch } if *arch == Arch::HERE => {
-            let parts = debian::release_parts(release);
-            parts.map(|(series, ..)| series).context("a release")?
-        }
-        _ => bail!(
-            "kernels are built of the distribution's source for this machine's architecture: name it by \
-             --kernel debian:6.12 or another series, or give --source a tree"
-        ),
-    };
-    let name = format!("patched-{series}");
-    let alone = cache.lock_below(&format!("kernels/{name}.lock"))?;
-    Ok(Tree {
-        source: SourceTree::fetch_if_missing(cache, &name, &series)?,
-        key: 0,
-        _alone: alone,
-    })
-}
-
-/// What every such kernel has, as far as this source knows it.
+/// Configuration of every such kernel, as far as this source knows it.
 fn common_config(source: &Path) -> String {
     let known = fs::read_to_string(source.join("fs/proc/Kconfig")).unwrap_or_default();
     // Part of CONFIG_SYSCTL since 7.x.
@@ -290,7 +259,7 @@ fn compiler() -> Result<String> {
 const HEADERS: &str = "scripts/package/install-extmod-build";
 
 /// Puts image and headers of the kernel just built into a directory, as packages have them.
-fn install(tree: &SourceTree, into: &Path) -> Result<()> {
+fn keep_build(tree: &SourceTree, into: &Path) -> Result<()> {
     let source = &tree.source;
     ensure!(
         source.join(HEADERS).is_file(),

@@ -30,7 +30,7 @@ pub struct PatchArgs {
 }
 
 impl PatchArgs {
-    /// What is to be built, if anything is.
+    /// The kernel to build, if one is.
     ///
     /// # Errors
     /// An option that would have no effect.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files and mails that a series is in.
+//! Files and mails of a series.
 
 use anyhow::{Context, Result, bail};
 use scenario::rundir::decode_part;
@@ -65,8 +65,8 @@ pub(super) fn split_letters(file: &str, text: &str) -> Result<Vec<Letter>> {
     let mut letters = Vec::new();
     for ((first_line, start), end) in starts.iter().zip(ends) {
         let whole = &text[*start..end];
-        let is_mail = whole.starts_with("From ") || header(whole, "subject").is_some();
-        let subject = header(whole, "subject").unwrap_or_default();
+        let is_mail = whole.starts_with("From ") || find_header(whole, "subject").is_some();
+        let subject = find_header(whole, "subject").unwrap_or_default();
         if subject.to_lowercase().starts_with("re:") {
             continue;
         }
@@ -88,7 +88,7 @@ pub(super) fn split_letters(file: &str, text: &str) -> Result<Vec<Letter>> {
 }
 
 /// A header's value, its lines joined.
-fn header(mail: &str, wanted: &str) -> Option<String> {
+fn find_header(mail: &str, wanted: &str) -> Option<String> {
     let mut found: Option<String> = None;
     for line in mail.lines().take_while(|line| !line.is_empty()) {
         match &mut found {
@@ -120,7 +120,7 @@ fn number_in_subject(subject: &str) -> usize {
 
 /// The mail as text, as long as its lines of headers are kept: numbers of lines are then right.
 fn decode_body(mail: &str) -> Result<String> {
-    let coded = header(mail, "content-transfer-encoding").unwrap_or_default();
+    let coded = find_header(mail, "content-transfer-encoding").unwrap_or_default();
     let (head, body) = mail.split_once("\n\n").unwrap_or((mail, ""));
     let body = match coded.to_lowercase().as_str() {
         "quoted-printable" => decode_quoted_printable(body),

@@ -20,7 +20,7 @@ fn series(text: &str, blanks: Blanks) -> Result<Vec<Patch>> {
 fn applied(text: &str, blanks: Blanks) -> Result<Files> {
     let mut files = Files::new();
     for patch in series(text, blanks)? {
-        patch.apply(&mut files, &source, blanks)?;
+        patch.apply_patch(&mut files, &source, blanks)?;
     }
     Ok(files)
 }

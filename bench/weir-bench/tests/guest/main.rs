@@ -12,6 +12,7 @@ mod lab;
 mod module;
 mod node;
 mod oracle;
+mod patched;
 mod proof;
 mod refused;
 mod rt;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A source tree of the user's, copied: it is not built in, and its own builds are none of ours.
+//! The trees that kernels are built in: the distribution's source, or a copy of the user's own,
+//! which is not built in.
 
-use super::Tree;
-use crate::cache::Cache;
+use crate::arch::Arch;
+use crate::cache::{Cache, Lock};
+use crate::debian;
 use crate::kernel_source::{SourceTree, tree_root};
-use anyhow::{Context, Result, ensure};
+use crate::kernel_spec::KernelSpec;
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,8 +23,38 @@ const NO_SOURCE: [&str; 4] = [
 /// Ends of names of what a build leaves.
 const BUILT: [&str; 9] = ["o", "a", "ko", "cmd", "d", "mod", "order", "symvers", "dwo"];
 
+/// A tree, locked: one process at a time builds in it.
+pub(super) struct Tree {
+    pub source: SourceTree,
+    /// The source's sum, as far as its release does not tell one from another.
+    pub key: u64,
+    _alone: Lock,
+}
+
+/// The tree with the source package of `spec`'s series.
+pub(super) fn open_series(cache: &Cache, spec: &KernelSpec) -> Result<Tree> {
+    let series = match spec {
+        KernelSpec::Debian { series, arch, .. } if *arch == Arch::HERE => series.clone(),
+        KernelSpec::Exact { release, arch } if *arch == Arch::HERE => {
+            let parts = debian::release_parts(release);
+            parts.map(|(series, ..)| series).context("a release")?
+        }
+        _ => bail!(
+            "kernels are built of the distribution's source for this machine's architecture: name it by \
+             --kernel debian:6.12 or another series, or give --source a tree"
+        ),
+    };
+    let name = format!("patched-{series}");
+    let alone = cache.lock_below(&format!("kernels/{name}.lock"))?;
+    Ok(Tree {
+        source: SourceTree::fetch_if_missing(cache, &name, &series)?,
+        key: 0,
+        _alone: alone,
+    })
+}
+
 /// The copy of a tree, brought up to date: what has changed is copied, what has gone is removed.
-pub(super) fn open_tree(cache: &Cache, from: &Path) -> Result<Tree> {
+pub(super) fn open_own(cache: &Cache, from: &Path) -> Result<Tree> {
     let from = from
         .canonicalize()
         .with_context(|| format!("the source {}", from.display()))?;
@@ -194,7 +227,7 @@ mod tests {
     fn a_directory_without_a_kernel_is_named() {
         let root = tempfile::tempdir().expect("a directory");
         let cache = Cache::open_at(root.path().join("cache")).expect("a cache");
-        let error = open_tree(&cache, root.path())
+        let error = open_own(&cache, root.path())
             .err()
             .expect("an error")
             .to_string();
