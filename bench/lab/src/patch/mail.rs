@@ -115,7 +115,7 @@ fn number_in_subject(subject: &str) -> usize {
         .and_then(|rest| rest.split_once(']'));
     let words = tag.map_or("", |(tag, _)| tag).split_whitespace();
     let numbers = words.filter_map(|word| word.split_once('/')?.0.parse().ok());
-    numbers.last().unwrap_or(0)
+    numbers.max().unwrap_or(0)
 }
 
 /// The mail as text, as long as its lines of headers are kept: numbers of lines are then right.

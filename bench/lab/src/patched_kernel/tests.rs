@@ -146,3 +146,68 @@ fn a_scenario_has_its_filesystems_built_in() {
     assert_eq!(lines_for(&scenario(text)), "CONFIG_XFS_FS=y\n");
     assert_eq!(lines_for(&scenario(&text.replace("xfs", "ext4"))), "");
 }
+
+/// A kernel's Makefile, as far as builds use it: the image is mm/a.c.
+const BUILDS: &str = "srctree := .\ntinyconfig:\n\t@: > .config\nolddefconfig:\n\t@true\nmodules:\nbzImage:\n\
+    \t@mkdir -p include/config arch/x86/boot; : > modules.builtin; : > System.map; echo x >> built\n\
+    \t@sed -n 's/CONFIG_LOCALVERSION=\"\\(.*\\)\"/7.3.4\\1/p' .config > include/config/kernel.release\n\
+    \t@cp mm/a.c arch/x86/boot/bzImage\nrun-command:\n\t@$(KBUILD_RUN_COMMAND)\n";
+
+#[test]
+fn what_was_built_is_kept_by_what_it_was_built_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let (root, cache, asked) = workplace(&[&patch("two")]);
+    put(
+        root.path(),
+        "source/Makefile",
+        &format!("{MAKEFILE}{BUILDS}"),
+    );
+    let headers = "#!/bin/sh\nmkdir -p \"$1\"; : > \"$1/Makefile\"\n";
+    put(root.path(), &format!("source/{HEADERS}"), headers);
+    let script = root.path().join("source").join(HEADERS);
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("set");
+    let build = |side| {
+        let bench = open(&cache, &asked).expect("fits");
+        let kernel = bench.get_kernel(side, &|_| ()).expect("builds");
+        let built = fs::read_to_string(bench.tree_of(side).source.source.join("built"));
+        (kernel, built.map_or(0, |text| text.lines().count()))
+    };
+    let image = |kernel: &Kernel| fs::read_to_string(&kernel.image).expect("an image");
+    let (stock, _) = build(Side::Stock);
+    let (patched, builds) = build(Side::Patched);
+    assert_eq!(
+        (image(&stock), image(&patched), builds),
+        ("one\n".into(), "two\n".into(), 2)
+    );
+    assert!(
+        stock.release.starts_with("7.3.4-stock-"),
+        "{}",
+        stock.release
+    );
+    assert!(
+        patched.release.starts_with("7.3.4-patched-"),
+        "{}",
+        patched.release
+    );
+    assert!(
+        patched
+            .headers
+            .is_some_and(|headers| headers.ends_with("build"))
+    );
+    // The same, by another name and in another mail.
+    put(
+        root.path(),
+        "series/0.patch",
+        &format!("Subject: [PATCH] again\n\n{}", patch("two")),
+    );
+    assert_eq!((build(Side::Patched).1, build(Side::Stock).1), (2, 2));
+    put(root.path(), "series/0.patch", &patch("three"));
+    assert_eq!(
+        (image(&build(Side::Patched).0), build(Side::Patched).1),
+        ("three\n".into(), 3)
+    );
+    put(root.path(), "series/0.patch", &patch("two"));
+    let (again, builds) = build(Side::Patched);
+    assert_eq!((image(&again), builds), ("two\n".into(), 3));
+    assert_eq!(again.release, patched.release);
+}
