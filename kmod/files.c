@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * memory.dirty_min, memory.dirty_ratio, memory.dirty_bytes, memory.dirty_bandwidth,
- * memory.dirty_weight, memory.dirty_stat.
+ * memory.dirty_weight, memory.writeback_bytes, memory.dirty_stat.
  *
  * Real cgroup v2 files of the memory controller, in every cgroup but the root.
  * One value per write; a refused write leaves the old value, and a default value
  * is never refused: a knob can be cleared whatever state weir is in.  Errors:
  *   EINVAL      not a value of the file's form; dirty_ratio above 100
  *   ERANGE      more bytes than fit, a ceiling under two pages, a bandwidth
- *               under 64 KiB, a weight outside 1..10000
+ *               under 64 KiB, a window under 64 KiB, a weight outside 1..10000
  *   EPERM       without CAP_SYS_RESOURCE in the initial user namespace, judged by
  *               the opener of the file, as the files of a delegated subtree belong to
  *               its owner: raising a floor, as what one cgroup reserves the others go
@@ -23,8 +23,8 @@
  *   EAGAIN      hooks could not be placed at the moment; write again
  *   EPROTO      hooks see other limits than the kernel reports
  *   EOPNOTSUPP  the limits of writers' passes do not come by the hook, as passes
- *               that had begun showed; or a bandwidth or weight, on a kernel without
- *               what at_return.c calls
+ *               that had begun showed; or a bandwidth, on a kernel without what
+ *               at_return.c calls
  *   EINTR       the writer was killed
  *
  * A write evaluates its own cgroup; what follows for others comes with the next
@@ -57,7 +57,8 @@ static u64 knob_value(const struct weir_record *record, enum weir_knob knob)
 	case WEIR_KNOB_DIRTY_WEIGHT: return READ_ONCE(record->weight);
 	case WEIR_KNOB_DIRTY_BANDWIDTH: return READ_ONCE(record->bandwidth_bytes);
 	case WEIR_KNOB_WRITEBACK_BYTES: return READ_ONCE(record->writeback_bytes);
-	default: return READ_ONCE(record->ceiling.ratio_percent);
+	case WEIR_KNOB_DIRTY_RATIO: return READ_ONCE(record->ceiling.ratio_percent);
+	default: return weir_knob_unset(knob);
 	}
 }
 
@@ -95,11 +96,15 @@ static void knob_put(struct weir_record *record, enum weir_knob knob, u64 value,
 	case WEIR_KNOB_WRITEBACK_BYTES:
 		weir_window_change(record, value);
 		break;
-	default:
+	case WEIR_KNOB_DIRTY_RATIO:
 		owners_ceiling_put(record, knob, value, privileged);
 		/* the base of the ratio, before a pass can ask: weir_record_ceiling() */
 		WRITE_ONCE(record->avail, avail);
 		smp_store_release(&record->ceiling.ratio_percent, value);
+		break;
+	/* the agent's, which have no file here */
+	default:
+		break;
 	}
 	weir_record_knobs_changed(record, had);
 }
