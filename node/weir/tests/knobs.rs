@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! docs/knobs.md names every error that a write to the module's files can return, and every file
-//! of /sys/kernel/weir.
+//! of /sys/kernel/weir; each place that must know a knob knows it.
 
+use knobs::Knob;
 use std::collections::BTreeSet;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -81,4 +82,55 @@ fn every_file_in_sysfs_is_named() {
             "/sys/kernel/weir/{file}"
         );
     }
+}
+
+/// Places of which the compiler does not say that they lack a knob, and how each names it.
+const PLACES: [(&str, fn(Knob) -> String); 12] = [
+    ("docs/glossary.md", short_name),
+    ("docs/how-it-works.md", short_name),
+    ("docs/knobs.md", file_name),
+    ("docs/scenarios.md", short_name),
+    ("docs/weir.1", file_name),
+    ("kmod/files.c", c_case),
+    ("kmod/files.c", file_name),
+    ("cluster/nri/knob/knob.go", in_go),
+    ("cluster/nri/knob/knob_test.go", short_name),
+    ("node/observe/src/read/cgroup.rs", variant),
+    ("bench/scenario/src/effect.rs", variant),
+    ("bench/twin/src/setup.rs", variant),
+];
+
+fn short_name(knob: Knob) -> String {
+    knob.name().to_owned()
+}
+
+fn file_name(knob: Knob) -> String {
+    knob.file_name().to_owned()
+}
+
+fn variant(knob: Knob) -> String {
+    format!("Knob::{knob:?}")
+}
+
+fn in_go(knob: Knob) -> String {
+    format!("{knob:?}")
+}
+
+fn c_case(knob: Knob) -> String {
+    format!("case WEIR_KNOB_{}:", knob.name().to_uppercase())
+}
+
+#[test]
+fn every_place_knows_every_knob() {
+    let missing: Vec<String> = PLACES
+        .into_iter()
+        .flat_map(|(path, name)| {
+            let text = read(path);
+            let unknown = Knob::DIRTY
+                .into_iter()
+                .filter(move |&knob| !text.contains(&name(knob)));
+            unknown.map(move |knob| format!("{path} does not have `{}`", name(knob)))
+        })
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
 }
