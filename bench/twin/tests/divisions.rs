@@ -175,3 +175,36 @@ fn a_weight_at_the_top_makes_the_root_the_scope() {
     assert!(outcome.held.iter().all(|held| *held > 0.0));
     assert!(outcome.used >= 99.0, "{}", outcome.used);
 }
+
+/// What a sync submits is charged and held by nothing. One of little weight that syncs more than
+/// its part gets its other pages written all the same.
+#[test]
+fn pages_that_no_sync_is_about_are_written_beside_ones_own_syncs() {
+    let text = "title = \"t\"\n[host]\nmemory = \"1G\"\ncpus = 1\n\
+         sysctl = { \"vm.dirty_bytes\" = \"64M\", \"vm.dirty_background_bytes\" = \"32M\", \
+         \"vm.dirty_expire_centisecs\" = \"300\", \"vm.dirty_writeback_centisecs\" = \"100\" }\n\
+         [[disk]]\nname = \"d\"\nfilesystem = \"ext4\"\nwrite_bandwidth = \"16M/s\"\n\
+         [cgroup.\"p/heavy\"]\n\"memory.dirty_weight\" = 10000\n[cgroup.\"p/light\"]\n\
+         [[job]]\nname = \"heavy\"\ncgroup = \"p/heavy\"\n\
+         fio = { rw = \"write\", bs = \"64k\", size = \"2000m\", overwrite = 0, fallocate = \"none\" }\n\
+         [[job]]\nname = \"syncs\"\ncgroup = \"p/light\"\n\
+         fio = { rw = \"write\", bs = \"4k\", rate = \"2m\", size = \"200m\", fsync = 32, \
+         overwrite = 0, fallocate = \"none\" }\n\
+         [[job]]\nname = \"left\"\ncgroup = \"p/light\"\n\
+         fio = { rw = \"write\", bs = \"64k\", size = \"512k\" }\n\
+         [[phase]]\nname = \"begin\"\njobs = [\"heavy\", \"syncs\", \"left\"]\nduration = \"20s\"\n\
+         [[phase]]\nname = \"p\"\njobs = [\"heavy\", \"syncs\"]\nduration = \"30s\"\n";
+    let scenario =
+        scenario::parse("t", "t.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+    let outcome =
+        twin::run(&scenario, Arm::Weir, 1).unwrap_or_else(|refusals| panic!("{refusals:?}"));
+    let of = |metric: &str| outcome.metrics[&format!("weir.p.cgroup/p/light.{metric}")].value;
+    let due = 16.0 * 1_048_576.0 / 101.0;
+    assert!(of("disk_bw_bytes") > 2.0 * due, "{}", of("disk_bw_bytes"));
+    // At the end; half a MiB without the rule.
+    assert!(
+        of("dirty") < 262_144.0,
+        "{} bytes are not written",
+        of("dirty")
+    );
+}

@@ -41,6 +41,8 @@ pub const WEIGHT_DEFAULT: u32 = 100;
 pub const HWEIGHT_ONE: u32 = 1 << 20;
 /// The whole device, as [`shown`] has it.
 pub const HWEIGHT_SHOWN: u32 = 10_000;
+/// A flusher that waits for its turn for so long, in milliseconds, is charged for no sync meanwhile.
+pub const TURN_MS: u64 = 1000;
 
 /// Of a parent's `hweight`, the part of a child with `weight` where the weights of all children
 /// that compete add up to `siblings`; at least 1.

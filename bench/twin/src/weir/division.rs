@@ -25,6 +25,19 @@ const NOTE: Ticks = HZ.div_ceil(4);
 /// hweights are set anew at least as often.
 const RENEW: Ticks = HZ * 20 / 1000;
 
+/// Pages that wait for a turn for so long count no sync's any more.
+const TURN: Ticks = HZ * division::TURN_MS / 1000;
+
+/// Has it waited for its turn, since `held`, for so long?
+fn is_owed_turn(held: Option<Ticks>, now: Ticks) -> bool {
+    held.is_some_and(|held| now > held + TURN)
+}
+
+/// Since when it waits, with `lead` pages to be submitted by others before.
+fn note_held(held: Option<Ticks>, lead: u64, now: Ticks) -> Option<Ticks> {
+    (lead > 0).then(|| held.unwrap_or(now))
+}
+
 /// State of a flusher in a division.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Member {
@@ -36,6 +49,8 @@ pub(super) struct Member {
     /// Pages written that the division's count has.
     counted: u64,
     hweight: u32,
+    /// It waits for its turn among those below the same child since then.
+    held: Option<Ticks>,
 }
 
 /// A child of the division's cgroup, with one virtual time for all below it.
@@ -48,6 +63,8 @@ struct Contender {
     is_queued: bool,
     vtime: u64,
     hweight: u32,
+    /// It waits for its turn since then.
+    held: Option<Ticks>,
     /// Pages, of all flushers below it.
     in_flight: u64,
     /// It is slow if it has no room by then; none if it has room.
@@ -320,7 +337,7 @@ impl Weir {
     }
 
     /// Charges what was submitted for the wb since, by its flusher or by an fsync.
-    fn charge_submitted(&mut self, key: (usize, usize), wb: usize) {
+    fn charge_submitted(&mut self, key: (usize, usize), wb: usize, now: Ticks) {
         let flusher = &mut self.flushers[wb];
         let submitted = flusher.written + flusher.in_flight;
         let member = &mut flusher.member;
@@ -335,11 +352,15 @@ impl Weir {
             return;
         }
         member.charged = submitted;
-        member.vtime = division::charge(member.vtime, pages, member.hweight);
+        if !is_owed_turn(member.held, now) {
+            member.vtime = division::charge(member.vtime, pages, member.hweight);
+        }
         let is_alone = division.competing == 0;
         let vtime = member.vtime;
         let one = division.contender_mut(child);
-        one.vtime = division::charge(one.vtime, pages, one.hweight);
+        if !is_owed_turn(one.held, now) {
+            one.vtime = division::charge(one.vtime, pages, one.hweight);
+        }
         if is_alone {
             // As by a sync: who comes next is not owed that.
             one.reached = one.reached.max(vtime);
@@ -418,7 +439,7 @@ impl Hooks {
             self.weir_look_at(*member);
             let Some(weir) = &mut self.weir else { return };
             if *member != wb {
-                weir.charge_submitted(key, *member);
+                weir.charge_submitted(key, *member, now);
             }
         }
         let Some(weir) = &mut self.weir else { return };
@@ -515,7 +536,7 @@ impl Hooks {
                 self.weir_look_at(*member);
             }
             let weir = self.weir.as_mut()?;
-            weir.charge_submitted(key, *member);
+            weir.charge_submitted(key, *member, now);
         }
         let of_device = self.jbd2.wbs.iter().filter(|wb| wb.device == key.0);
         let of_device = of_device.map(|wb| wb.counts.written).sum();
@@ -527,22 +548,34 @@ impl Hooks {
             division.budget.note(division.written, of_device, now_ns);
             division.noted = now;
         }
+        let member = &mut weir.flushers[wb].member;
+        let place = member.place?.1;
         if division.competing < 2 {
+            member.held = None;
+            division.contender_mut(place).held = None;
             return None;
         }
         let ahead = division.budget.ahead();
-        let member = &weir.flushers[wb].member;
-        let place = member.place?.1;
         let excess = division.excess_pages(place, now);
         division.queue_contender(place, now);
+        let hweight = division.contender_mut(place).hweight;
+        let part = division.budget.part(hweight);
+        if is_owed_turn(member.held, now) {
+            member.vtime = division::cap_vtime(member.vtime, least, ahead, part, member.hweight);
+        }
+        let lead = division::lead(member.vtime, least, ahead);
+        member.held = note_held(member.held, lead, now);
         let of_others = division.least_beside(place, now);
-        let own = *division.contender_mut(place);
+        let own = division.contender_mut(place);
+        if is_owed_turn(own.held, now) {
+            own.vtime = division::cap_vtime(own.vtime, of_others, ahead, part, own.hweight);
+        }
+        let lead_beside = division::lead(own.vtime, of_others, ahead);
+        own.held = note_held(own.held, lead_beside, now);
         Some(TurnWait {
-            part: division.budget.part(own.hweight),
+            part,
             written: division.written,
-            excess: excess
-                .max(division::lead(member.vtime, least, ahead))
-                .max(division::lead(own.vtime, of_others, ahead)),
+            excess: excess.max(lead).max(lead_beside),
         })
     }
 }
