@@ -177,6 +177,17 @@ static u64 window_at(const struct weir_level *at)
 	return bytes == WEIR_UNLIMITED ? 0 : weir_bytes_to_pages(bytes);
 }
 
+/* Pages that are to be written before @flusher has room in the level's @window. */
+static u64 excess_at(const struct weir_level *at, const struct weir_flusher *flusher, u64 window)
+{
+	const struct weir_branch *branch = at->branch;
+	u64 taken = weir_window_taken(window, flusher->pace, flusher->in_flight,
+				      branch->in_flight, branch->paced[WEIR_PACE_MOVES],
+				      branch->paced[WEIR_PACE_HELD]);
+
+	return weir_window_excess(window, taken);
+}
+
 /* The windows on the path: the one with the least room counts, and the least part. */
 static void look_at_windows(struct flush_call *call)
 {
@@ -187,7 +198,7 @@ static void look_at_windows(struct flush_call *call)
 
 		if (!window)
 			continue;
-		excess = weir_window_excess(window, at.branch->in_flight);
+		excess = excess_at(&at, call->flusher, window);
 		part = weir_window_part(window);
 		call->part = call->part ? min(call->part, part) : part;
 		if (call->has_window && excess < call->excess)
@@ -198,11 +209,11 @@ static void look_at_windows(struct flush_call *call)
 	}
 }
 
-static bool lacks_room(const struct weir_level *at)
+static bool lacks_room(const struct weir_level *at, const struct weir_flusher *flusher)
 {
 	u64 window = window_at(at);
 
-	return window && weir_window_excess(window, at->branch->in_flight);
+	return window && excess_at(at, flusher, window);
 }
 
 /* Is @flusher the one that has waited for longest, of those below @branch? */
@@ -217,24 +228,30 @@ static bool is_first(struct weir_branch *branch, struct weir_flusher *flusher)
 
 /*
  * May a part go past the windows on the path?  One a second below each that has no room, of
- * who has waited for longest: else one that io.max holds, and so fills the window, would
- * have all turns, and its neighbours below the window none.  A cgroup above without a window
- * has no say: else a tenant would take the turns of others.
+ * the flusher that has waited for longest: else one that io.max holds, and so fills the window,
+ * would have all turns, and its neighbours below the window none.  One whose pages are held
+ * above the device has none: they would add up there.  A cgroup above without a window has no
+ * say: else a tenant would take the turns of others.
  */
 static bool may_force(struct flush_call *call)
 {
 	struct weir_level at;
-	bool may = true;
+	bool may = false;
 
 	rcu_read_lock();
 	spin_lock(&call->disk->lock);
+	if (call->flusher->pace == WEIR_PACE_HELD && call->flusher->in_flight) {
+		weir_flusher_end_wait(call->flusher);
+		goto unlock;
+	}
+	may = true;
 	call->flusher->waited = jiffies;
 	if (!call->flusher->waits)
 		call->flusher->waits = jiffies ?: 1;
 	if (time_before(jiffies, call->flusher->waits + FORCE_JIFFIES))
 		may = false;
 	for (at = weir_flusher_level(call->flusher); at.branch->parent; weir_level_up(&at)) {
-		if (!lacks_room(&at))
+		if (!lacks_room(&at, call->flusher))
 			continue;
 		may &= is_first(at.branch, call->flusher);
 		if (at.branch->forced &&
@@ -243,13 +260,14 @@ static bool may_force(struct flush_call *call)
 	}
 	for (at = weir_flusher_level(call->flusher); may && at.branch->parent;
 	     weir_level_up(&at)) {
-		if (lacks_room(&at))
+		if (lacks_room(&at, call->flusher))
 			at.branch->forced = jiffies ?: 1;
 	}
 	if (may) {
 		weir_flusher_end_wait(call->flusher);
 		weir_flusher_reserve(call->flusher, call->part);
 	}
+unlock:
 	spin_unlock(&call->disk->lock);
 	rcu_read_unlock();
 	return may;

@@ -32,6 +32,7 @@ struct weir_branch {
 	u32 users;			/* flushers of its own, and branches right below */
 	struct hlist_head flushers;	/* of its own */
 	u64 in_flight;			/* pages, of all below, when each was looked at */
+	u64 paced[WEIR_PACES];		/* of these, by how their flushers' pages get on */
 	u64 written;			/* pages, by all below, since it was made */
 	unsigned long forced;		/* jiffies: a part went past its window; 0: never */
 	struct weir_flusher *first;	/* that waits for such a turn, for longest; or NULL */
@@ -76,6 +77,8 @@ struct weir_flusher {
 	u64 in_flight;			/* pages under writeback, when looked at, and reserved */
 	u64 reserved;			/* of these: it was let submit them, and may not have yet */
 	u64 written;			/* pages, since the wb was made */
+	enum weir_pace pace;		/* when looked at */
+	struct weir_window_mark mark;
 	unsigned long looked;		/* jiffies */
 	unsigned long waits;		/* jiffies: for a turn since then; 0: it does not */
 	unsigned long waited;		/* jiffies: when it last asked for a turn */
@@ -100,6 +103,7 @@ struct weir_disk {
 	const struct backing_dev_info *bdi;	/* to be compared; each flusher's wb holds it */
 	spinlock_t lock;
 	struct weir_branch top;
+	struct weir_window_device pages;	/* how fast they are written */
 	struct xarray branches;		/* by the id of the cgroup's css */
 	struct list_head flushers;	/* the one looked at longest ago first */
 	/* those that compete, inside of a call and not; the one that asked longest ago first */

@@ -226,6 +226,35 @@ bool weir_flusher_add(struct weir_disk *disk, struct weir_flusher *flusher)
 	return true;
 }
 
+/* Bring all sums of its path to @in_flight pages, of a flusher whose pages get on by @pace. */
+static void count_in_flight(struct weir_flusher *flusher, u64 in_flight, enum weir_pace pace)
+{
+	struct weir_branch *branch;
+
+	for (branch = flusher->branch; branch; branch = branch->parent) {
+		branch->in_flight += in_flight - flusher->in_flight;
+		branch->paced[flusher->pace] -= flusher->in_flight;
+		branch->paced[pace] += in_flight;
+	}
+	flusher->in_flight = in_flight;
+	flusher->pace = pace;
+}
+
+/* How its pages get on, by a sum of the device's that is as old as the looks at others. */
+static void note_pace(struct weir_disk *disk, struct weir_flusher *flusher)
+{
+	struct weir_window_progress now = {
+		.written = flusher->written,
+		.in_flight = flusher->in_flight - flusher->reserved,
+		.others_written = disk->top.written - flusher->written,
+		.others_in_flight = disk->top.in_flight - flusher->in_flight,
+		.ms = jiffies64_to_msecs(get_jiffies_64()),
+	};
+
+	count_in_flight(flusher, flusher->in_flight,
+			weir_window_pace(&flusher->mark, &disk->pages, &now));
+}
+
 /* It waits for no turn to go past a window any more. */
 void weir_flusher_end_wait(struct weir_flusher *flusher)
 {
@@ -243,11 +272,8 @@ void weir_flusher_end_wait(struct weir_flusher *flusher)
 /* Nothing of it is in flight, and it is in no division. */
 void weir_flusher_remove(struct weir_disk *disk, struct weir_flusher *flusher)
 {
-	struct weir_branch *branch;
-
 	weir_flusher_end_wait(flusher);
-	for (branch = flusher->branch; branch; branch = branch->parent)
-		branch->in_flight -= flusher->in_flight;
+	count_in_flight(flusher, 0, flusher->pace);
 	hlist_del(&flusher->node);
 	list_del(&flusher->listed);
 	put_branch(disk, flusher->branch);
@@ -262,12 +288,11 @@ void weir_flusher_look(struct weir_disk *disk, struct weir_flusher *flusher)
 	u64 written = wb_stat_sum(flusher->wb, WB_WRITTEN);
 	struct weir_branch *branch;
 
-	for (branch = flusher->branch; branch; branch = branch->parent) {
-		branch->in_flight += in_flight - flusher->in_flight;
+	for (branch = flusher->branch; branch; branch = branch->parent)
 		branch->written += written - flusher->written;
-	}
-	flusher->in_flight = in_flight;
 	flusher->written = written;
+	count_in_flight(flusher, in_flight, flusher->pace);
+	note_pace(disk, flusher);
 	flusher->looked = jiffies;
 	list_move_tail(&flusher->listed, &disk->flushers);
 }
@@ -278,12 +303,7 @@ void weir_flusher_look(struct weir_disk *disk, struct weir_flusher *flusher)
  */
 void weir_flusher_reserve(struct weir_flusher *flusher, u64 pages)
 {
-	u64 more = pages - flusher->reserved;
-	struct weir_branch *branch;
-
-	for (branch = flusher->branch; branch; branch = branch->parent)
-		branch->in_flight += more;
-	flusher->in_flight += more;
+	count_in_flight(flusher, flusher->in_flight - flusher->reserved + pages, flusher->pace);
 	flusher->reserved = pages;
 }
 

@@ -465,6 +465,42 @@ weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
 /* One call of a filesystem's writepages is held no longer, all its parts together. */
 #define WEIR_WINDOW_CALL_MOST_MS	200ULL
 
+/* How a flusher's pages get on beside those of others on the device. */
+enum weir_pace {
+	WEIR_PACE_UNKNOWN,
+	WEIR_PACE_MOVES,
+	WEIR_PACE_HELD,
+	WEIR_PACES,
+};
+
+/* A flusher's pages at a time, which are due before later ones of others.  All 0 at first. */
+struct weir_window_mark {
+	weir_u64 submitted;	/* pages, by then */
+	weir_u64 in_flight;	/* of these */
+	weir_u64 others;	/* pages that others will have written when it was overtaken */
+	weir_u64 ms;
+	weir_u64 pace;		/* enum weir_pace */
+};
+
+/* The least time of late in which a flusher's pages were written.  All 0 at first. */
+struct weir_window_device {
+	weir_u64 least_ms;
+	weir_u64 since_ms;
+};
+
+/* Counts only grow, from any beginning; pages that are reserved are not in flight yet. */
+struct weir_window_progress {
+	weir_u64 written;
+	weir_u64 in_flight;
+	weir_u64 others_written;
+	weir_u64 others_in_flight;
+	weir_u64 ms;
+};
+
+enum weir_pace weir_window_pace(struct weir_window_mark *mark, struct weir_window_device *device,
+				const struct weir_window_progress *now);
+weir_u64 weir_window_taken(weir_u64 window, enum weir_pace pace, weir_u64 own, weir_u64 all,
+			   weir_u64 moving, weir_u64 held);
 weir_u64 weir_window_part(weir_u64 window);
 weir_u64 weir_part_excess(weir_u64 window, weir_u64 part, weir_u64 in_flight);
 weir_u64 weir_window_excess(weir_u64 window, weir_u64 in_flight);

@@ -23,6 +23,25 @@
  *
  * Example.  W = 256 KiB, 64 pages, on a disk of 16 MB/s: parts of 16 pages, 4 ms apart,
  * and 48 pages, 12 ms of work, in flight when a flusher is woken.
+ *
+ * Pages that io.max or a scheduler holds above the device are under writeback, too, and one
+ * child's would fill the window of all its siblings.  They are known by being overtaken: what
+ * others submitted later is written before them (weir_window_pace()).  No clock says so: on a
+ * device that is slow or hangs, nothing is overtaken.  Flushers below a window are of three
+ * kinds, and for each another sum has to leave room for a part (weir_window_taken()):
+ *
+ *   held     its pages were overtaken: what held flushers have in flight
+ *   unknown  nothing is known of it: all that is in flight but W of the held
+ *   moves    its pages are written as fast as any on the device: the same, or what moves
+ *            and half a window, whichever is less; and nothing while nothing moves
+ *
+ * The last is so that pages that are held, but not known to be yet, do not stop what would
+ * overtake them.  So a device has at most one and a half windows in its queue, however many
+ * children a tenant makes, and more is held above it.  Where io.max is lifted that reaches
+ * the device once, and counts as any other pages do when they are seen to be written.
+ *
+ * Example.  A child may write 8 KiB/s, and has 16 of 64 pages in flight.  Its sibling has the
+ * other 48 until 2 * 48 + 16 pages of it are written, after 28 ms, then all 64.
  */
 #include "policy.h"
 
@@ -33,6 +52,10 @@
 #define WINDOW_SLEEP_LEAST_NS	200000ULL
 #define WINDOW_SLEEP_MOST_NS	10000000ULL
 #define WINDOW_RATE_NS		1000000000ULL
+/* The least time that any flusher's pages took counts for so long. */
+#define WINDOW_LEAST_MS		1000ULL
+/* Beyond twice that, pages are late: two ticks, as looks at others are that old. */
+#define WINDOW_LATE_MS		8ULL
 
 /* Pages that a flusher submits at a time under a window of @window pages. */
 weir_u64 weir_window_part(weir_u64 window)
@@ -60,6 +83,69 @@ weir_u64 weir_part_excess(weir_u64 window, weir_u64 part, weir_u64 in_flight)
 weir_u64 weir_window_excess(weir_u64 window, weir_u64 in_flight)
 {
 	return weir_part_excess(window, weir_window_part(window), in_flight);
+}
+
+/* Begin anew to watch: what is in flight now is due before what others submit from now on. */
+static void set_mark(struct weir_window_mark *mark, const struct weir_window_progress *now)
+{
+	mark->submitted = now->written + now->in_flight;
+	mark->in_flight = now->in_flight;
+	/* disks, and their schedulers, take requests out of order: once again as much */
+	mark->others = now->others_written + 2 * now->others_in_flight + WINDOW_PART_LEAST;
+	mark->ms = now->ms;
+}
+
+/* Pages were written @ms after they were due, by @now_ms: is that the least of late? */
+static void note_least(struct weir_window_device *device, weir_u64 ms, weir_u64 now_ms)
+{
+	if (ms > device->least_ms && now_ms - device->since_ms < WINDOW_LEAST_MS)
+		return;
+	device->least_ms = ms;
+	device->since_ms = now_ms;
+}
+
+/*
+ * Note how far a flusher's pages, and those of all others on the device, have come; @mark and
+ * @device are all 0 at first.  Returns how its pages get on.  A wb whose inodes go to another
+ * loses what they have in flight, so one with nothing in flight has passed its mark.
+ */
+enum weir_pace weir_window_pace(struct weir_window_mark *mark, struct weir_window_device *device,
+				const struct weir_window_progress *now)
+{
+	/* a difference: the count may have begun below 0 */
+	int is_overtaken = (weir_s64)(now->others_written - mark->others) > 0;
+	int has_passed = !now->in_flight || now->written >= mark->submitted;
+	weir_u64 ms = now->ms - mark->ms;
+	int is_late;
+
+	if (has_passed && mark->in_flight)
+		note_least(device, ms, now->ms);
+	is_late = ms > 2 * device->least_ms + WINDOW_LATE_MS;
+	if (!has_passed && is_overtaken)
+		mark->pace = WEIR_PACE_HELD;
+	else if (has_passed && mark->in_flight && !is_overtaken)
+		mark->pace = is_late ? WEIR_PACE_UNKNOWN : WEIR_PACE_MOVES;
+	else if (!has_passed && is_late && mark->pace == WEIR_PACE_MOVES)
+		mark->pace = WEIR_PACE_UNKNOWN;
+	if (has_passed)
+		set_mark(mark, now);
+	return (enum weir_pace)mark->pace;
+}
+
+/*
+ * Pages in flight that count against a window of @window pages for a flusher of @pace with @own
+ * in flight.  Below the window there are @all, @moving of these move and @held are held.
+ */
+weir_u64 weir_window_taken(weir_u64 window, enum weir_pace pace, weir_u64 own, weir_u64 all,
+			   weir_u64 moving, weir_u64 held)
+{
+	weir_u64 taken = all - weir_least(held, window);
+
+	if (pace == WEIR_PACE_HELD && own)
+		return held;
+	if (pace != WEIR_PACE_MOVES)
+		return taken;
+	return moving ? weir_least(taken, moving + window / 2) : 0;
 }
 
 /*

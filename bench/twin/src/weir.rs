@@ -140,6 +140,8 @@ pub struct Weir {
     /// By number of the writeback, and how many of them are held.
     flushers: Vec<window::Flusher>,
     held: u32,
+    /// By disk: how the flushers' pages get on.
+    paces: BTreeMap<usize, window::DiskPace>,
     /// Limit that a cgroup's domain was judged by in the last pass.
     pub judged_by: Decider,
     /// Pages that the last pass over the host's domain, if it let its writer go, lets that dirty.

@@ -21,7 +21,11 @@ fn run(filesystem: &str, jobs: &[(&str, &str)], windows: &[(&str, &str)]) -> Fig
     for path in ["p", "p/a", "p/b", "q"] {
         text += &format!("[cgroup.\"{path}\"]\n");
         for (_, window) in windows.iter().filter(|(of, _)| of == &path) {
-            text += &format!("\"memory.writeback_bytes\" = \"{window}\"\n");
+            let knob = match window.contains("wbps") {
+                true => "io.max",
+                false => "memory.writeback_bytes",
+            };
+            text += &format!("\"{knob}\" = \"{window}\"\n");
         }
     }
     let name = |path: &str| path.replace('/', "_");
@@ -119,6 +123,21 @@ fn fdatasync_waits_for_windows_instead_of_the_queue() {
     assert!(p99_ms(&with) < 50.0, "{}", p99_ms(&with));
     assert!(with.disk() > 0.95, "{}", with.disk());
     assert!(with.of("q.iops") > 19.9, "{}", with.of("q.iops"));
+}
+
+/// Pages that a child's `io.max` holds are overtaken, and take no room of its sibling.
+#[test]
+fn pages_held_above_the_disk_take_no_window_of_a_sibling() {
+    let windows = [("p", "256K"), ("p/a", "d wbps=8K")];
+    let alone = run("ext4", &[("p/b", FLOOD)], &windows[..1]);
+    let beside = run("ext4", &[("p/a", FLOOD), ("p/b", FLOOD)], &windows);
+    let written = |figures: &Figures| figures.of("cgroup/p/b.disk_bw_bytes");
+    assert!(
+        written(&beside) > 0.9 * written(&alone),
+        "{} of {}",
+        written(&beside),
+        written(&alone)
+    );
 }
 
 /// Reads have a line of their own on this disk, but wait for one of its 32 tags.

@@ -78,6 +78,21 @@ const weir_u64 weir_layout_budget[] = {
 	AT(weir_budget, shared),
 };
 
+const weir_u64 weir_layout_window_mark[] = {
+	sizeof(struct weir_window_mark),
+	AT(weir_window_mark, submitted), AT(weir_window_mark, in_flight),
+	AT(weir_window_mark, others), AT(weir_window_mark, ms), AT(weir_window_mark, pace),
+};
+const weir_u64 weir_layout_window_device[] = {
+	sizeof(struct weir_window_device),
+	AT(weir_window_device, least_ms), AT(weir_window_device, since_ms),
+};
+const weir_u64 weir_layout_window_progress[] = {
+	sizeof(struct weir_window_progress),
+	AT(weir_window_progress, written), AT(weir_window_progress, in_flight),
+	AT(weir_window_progress, others_written), AT(weir_window_progress, others_in_flight),
+	AT(weir_window_progress, ms),
+};
 const weir_u64 weir_layout_window_rate[] = {
 	sizeof(struct weir_window_rate),
 	AT(weir_window_rate, pages), AT(weir_window_rate, ns),
@@ -112,7 +127,8 @@ const weir_u64 weir_layout_narrow_look[] = {
 };
 
 const weir_u64 weir_layout_window_constants[] = {
-	WEIR_WINDOW_MIN, WEIR_WINDOW_CALL_MOST_MS,
+	WEIR_WINDOW_MIN, WEIR_WINDOW_CALL_MOST_MS, WEIR_PACE_UNKNOWN, WEIR_PACE_MOVES,
+	WEIR_PACE_HELD, WEIR_DIVISION_TURN_MS,
 };
 
 const weir_u64 weir_layout_recorded[] = {

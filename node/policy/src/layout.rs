@@ -25,8 +25,11 @@ mod c {
         pub static weir_layout_bandwidth_constants: [u64; 3];
         pub static weir_layout_fair_constants: [u64; 1];
         pub static weir_layout_budget: [u64; 6];
+        pub static weir_layout_window_mark: [u64; 6];
+        pub static weir_layout_window_device: [u64; 3];
+        pub static weir_layout_window_progress: [u64; 6];
         pub static weir_layout_window_rate: [u64; 3];
-        pub static weir_layout_window_constants: [u64; 2];
+        pub static weir_layout_window_constants: [u64; 6];
         pub static weir_layout_narrow: [u64; 13];
         pub static weir_layout_narrow_look: [u64; 10];
         pub static weir_layout_headroom: [u64; 6];
@@ -425,9 +428,41 @@ fn headroom_agrees_with_the_header() {
 #[test]
 fn the_windows_rate_and_constants_agree_with_the_header() {
     assert_layout!(weir_layout_window_rate, window::Rate, pages, ns);
+    assert_layout!(
+        weir_layout_window_mark,
+        window::Mark,
+        submitted,
+        in_flight,
+        others,
+        ms,
+        pace
+    );
+    assert_layout!(
+        weir_layout_window_device,
+        window::Device,
+        least_ms,
+        since_ms
+    );
+    assert_layout!(
+        weir_layout_window_progress,
+        window::Progress,
+        written,
+        in_flight,
+        others_written,
+        others_in_flight,
+        ms
+    );
     // SAFETY: an immutable array of this length, defined in layout.c.
     let from_c = unsafe { c::weir_layout_window_constants };
-    assert_eq!(from_c, [window::WINDOW_MIN, window::CALL_MOST_MS]);
+    let from_rust = [
+        window::WINDOW_MIN,
+        window::CALL_MOST_MS,
+        window::Pace::Unknown as u64,
+        window::Pace::Moves as u64,
+        window::Pace::Held as u64,
+        division::TURN_MS,
+    ];
+    assert_eq!(from_c, from_rust);
 }
 
 #[test]

@@ -9,6 +9,19 @@ mod c {
         pub fn weir_window_excess(window: u64, in_flight: u64) -> u64;
         pub fn weir_window_sleep_ns(excess: u64, rate: *const Rate) -> u64;
         pub fn weir_window_rate_note(rate: *mut Rate, pages: u64, ns: u64, part: u64);
+        pub fn weir_window_pace(
+            mark: *mut Mark,
+            device: *mut Device,
+            now: *const Progress,
+        ) -> core::ffi::c_uint;
+        pub fn weir_window_taken(
+            window: u64,
+            pace: core::ffi::c_uint,
+            own: u64,
+            all: u64,
+            moving: u64,
+            held: u64,
+        ) -> u64;
         pub fn weir_places_part(places: u32, asking: u32) -> u32;
     }
 }
@@ -35,6 +48,92 @@ impl Rate {
     pub fn record_rate(&mut self, pages: u64, ns: u64, part: u64) {
         // SAFETY: `self` is a valid struct of the C layout.
         unsafe { c::weir_window_rate_note(self, pages, ns, part) }
+    }
+}
+
+/// How a flusher's pages get on beside those of others on the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// Nothing is known, or they are late.
+    #[default]
+    Unknown = 0,
+    /// They are written as fast as any.
+    Moves,
+    /// Others' later ones were written before them: something holds them above the device.
+    Held,
+}
+
+/// A flusher's pages at a time, which are due before later ones of others. All 0 at first.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    pub(crate) submitted: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) others: u64,
+    pub(crate) ms: u64,
+    pub(crate) pace: u64,
+}
+
+/// The least time of late in which a flusher's pages were written. All 0 at first.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    pub(crate) least_ms: u64,
+    pub(crate) since_ms: u64,
+}
+
+/// What a flusher and all others on the device have written, and have in flight; pages, by a time
+/// in milliseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Pages of the flusher that are written.
+    pub written: u64,
+    /// Pages of the flusher under writeback.
+    pub in_flight: u64,
+    /// Pages of all others that are written.
+    pub others_written: u64,
+    /// Pages of all others under writeback.
+    pub others_in_flight: u64,
+    /// The time.
+    pub ms: u64,
+}
+
+impl Mark {
+    /// Notes how far all have come; how the flusher's pages get on.
+    pub fn note_progress(&mut self, device: &mut Device, now: &Progress) -> Pace {
+        // SAFETY: all three are valid structs of the C layouts.
+        match unsafe { c::weir_window_pace(self, device, now) } {
+            1 => Pace::Moves,
+            2 => Pace::Held,
+            _ => Pace::Unknown,
+        }
+    }
+}
+
+/// Pages below a window: all in flight, and those of flushers that move or are held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// Of all flushers.
+    pub all: u64,
+    /// Of those that move.
+    pub moving: u64,
+    /// Of those that are held.
+    pub held: u64,
+}
+
+/// Pages that count against a window of `window` for a flusher of `pace` with `own` in flight.
+pub fn taken_pages(window: u64, pace: Pace, own: u64, below: &InFlight) -> u64 {
+    // SAFETY: pure arithmetic.
+    unsafe {
+        c::weir_window_taken(
+            window,
+            pace as u32,
+            own,
+            below.all,
+            below.moving,
+            below.held,
+        )
     }
 }
 
@@ -110,6 +209,82 @@ mod tests {
         assert!((25_000..30_000).contains(&page), "{page}");
         rate.record_rate(u64::MAX, u64::MAX, 16);
         assert!(rate.pages <= 64 && rate.ns <= 1_000_000_000, "{rate:?}");
+    }
+
+    /// One that submits 16 pages at a time beside another, on a device that writes 4 in a millisecond.
+    fn progress(ms: u64, written: u64, in_flight: u64, others: (u64, u64)) -> Progress {
+        let (others_written, others_in_flight) = others;
+        Progress {
+            written,
+            in_flight,
+            others_written,
+            others_in_flight,
+            ms,
+        }
+    }
+
+    #[test]
+    fn pages_that_later_ones_overtake_are_held_until_they_move() {
+        let (mut mark, mut device) = (Mark::default(), Device::default());
+        let mut note = |now: Progress| mark.note_progress(&mut device, &now);
+        assert_eq!(note(progress(5000, 0, 16, (0, 48))), Pace::Unknown);
+        // Not before what may have been in front, twice, and a part.
+        assert_eq!(note(progress(5028, 0, 16, (112, 48))), Pace::Unknown);
+        assert_eq!(note(progress(5029, 0, 16, (113, 48))), Pace::Held);
+        // Written at last, it says nothing; a next part says so.
+        assert_eq!(note(progress(5060, 16, 16, (240, 48))), Pace::Held);
+        assert_eq!(note(progress(5076, 32, 0, (288, 48))), Pace::Moves);
+    }
+
+    #[test]
+    fn a_device_that_hangs_holds_no_ones_pages() {
+        let (mut mark, mut device) = (Mark::default(), Device::default());
+        for ms in 0..10_000 {
+            let pace = mark.note_progress(&mut device, &progress(ms, 0, 64, (0, 1000)));
+            assert_ne!(pace, Pace::Held);
+        }
+    }
+
+    #[test]
+    fn one_whose_inodes_went_to_another_wb_is_not_held() {
+        let (mut mark, mut device) = (Mark::default(), Device::default());
+        mark.note_progress(&mut device, &progress(0, 0, 64, (0, 0)));
+        let pace = mark.note_progress(&mut device, &progress(1000, 0, 0, (4000, 0)));
+        assert_eq!(pace, Pace::Unknown);
+    }
+
+    #[test]
+    fn late_pages_do_not_move() {
+        let mut device = Device::default();
+        let mut takes = |began: u64, ms: u64| {
+            let mut mark = Mark::default();
+            mark.note_progress(&mut device, &progress(began, 0, 16, (0, 64)));
+            mark.note_progress(&mut device, &progress(began + ms, 16, 0, (0, 64)))
+        };
+        assert_eq!(takes(5000, 4), Pace::Moves);
+        assert_eq!(takes(5010, 16), Pace::Moves);
+        assert_eq!(takes(5030, 17), Pace::Unknown);
+        // The least of a second ago is forgotten: the device may be slower now.
+        assert_eq!(takes(7000, 64), Pace::Moves);
+    }
+
+    #[test]
+    fn held_pages_take_no_room_but_beyond_a_window() {
+        let below = |moving, held, unknown| InFlight {
+            all: moving + held + unknown,
+            moving,
+            held,
+        };
+        let taken = |pace, own, below: InFlight| taken_pages(64, pace, own, &below);
+        assert_eq!(taken(Pace::Unknown, 0, below(32, 64, 0)), 32);
+        assert_eq!(taken(Pace::Unknown, 0, below(32, 80, 0)), 48);
+        assert_eq!(taken(Pace::Moves, 16, below(32, 48, 16)), 48);
+        // Half the window is for those that move, however much others have.
+        assert_eq!(taken(Pace::Moves, 16, below(16, 200, 64)), 48);
+        assert_eq!(taken(Pace::Moves, 0, below(0, 200, 64)), 0);
+        // What is held has a window of its own.
+        assert_eq!(taken(Pace::Held, 16, below(64, 48, 0)), 48);
+        assert_eq!(taken(Pace::Held, 0, below(64, 48, 0)), 64);
     }
 
     /// The example above `weir_places_part()` in `window.c`.

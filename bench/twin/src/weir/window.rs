@@ -13,8 +13,8 @@
 
 use super::Hooks;
 use super::division::Member;
-use crate::sim::clock::{MS, Ns, Ticks};
-use policy::window::{self, CALL_MOST_MS, Rate};
+use crate::sim::clock::{HZ, MS, Ns, Ticks};
+use policy::window::{self, CALL_MOST_MS, Device, InFlight, Mark, Pace, Progress, Rate};
 
 /// Flushers that sleep in it at a time, at most.
 const HELD_MOST: u32 = 64;
@@ -29,6 +29,8 @@ pub(super) struct Flusher {
     /// Pages since it was made.
     pub written: u64,
     pub looked: Ticks,
+    mark: Mark,
+    pace: Pace,
     /// Tick at which it last wanted to submit.
     pub asked: Option<Ticks>,
     rate: Rate,
@@ -39,6 +41,14 @@ pub(super) struct Flusher {
     pub uses_little: bool,
     /// Its state where weights divide the disk.
     pub member: Member,
+}
+
+/// How the pages of a disk's listed flushers get on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DiskPace {
+    /// Pages, since each was listed.
+    written: u64,
+    least: Device,
 }
 
 /// A file's turn of a flusher that may be held.
@@ -102,7 +112,11 @@ impl Hooks {
         if is_weighed {
             self.weir_add_record(cgroup);
         }
-        self.weir_flusher(wb)?.is_listed = true;
+        let written = self.wbs[wb].counts.written;
+        let flusher = self.weir_flusher(wb)?;
+        if !std::mem::replace(&mut flusher.is_listed, true) {
+            flusher.written = written;
+        }
         self.weir_division_enter(wb);
         self.weir_flusher(wb)?.is_inside = true;
         Some(Call::default())
@@ -255,8 +269,10 @@ impl Hooks {
                 continue;
             };
             let window = policy::arith::bytes_to_pages(bytes);
-            let (in_flight, written) = self.weir_in_flight_below(at, wb);
-            let excess = window::excess_pages(window, in_flight);
+            let (below, written) = self.weir_in_flight_below(at, wb);
+            let own = self.weir_flusher(wb).copied().unwrap_or_default();
+            let taken = window::taken_pages(window, own.pace, own.in_flight, &below);
+            let excess = window::excess_pages(window, taken);
             if call.most > 0 && excess < call.excess {
                 continue;
             }
@@ -267,9 +283,9 @@ impl Hooks {
 
     /// Pages that the listed flushers at or below a cgroup have in flight on the disk of `own`, and
     /// have written.
-    fn weir_in_flight_below(&mut self, cgroup: usize, own: usize) -> (u64, u64) {
+    fn weir_in_flight_below(&mut self, cgroup: usize, own: usize) -> (InFlight, u64) {
         let (now, device) = (self.current_tick(), self.wbs[own].device);
-        let (mut in_flight, mut written) = (0, 0);
+        let (mut below, mut written) = (InFlight::default(), 0);
         let listed = self.weir.as_ref().map_or(0, |weir| weir.flushers.len());
         for wb in 0..listed {
             let is_below = |hooks: &Hooks| {
@@ -290,10 +306,15 @@ impl Hooks {
                     continue;
                 }
             }
-            in_flight += flusher.in_flight;
+            below.all += flusher.in_flight;
+            match flusher.pace {
+                Pace::Moves => below.moving += flusher.in_flight,
+                Pace::Held => below.held += flusher.in_flight,
+                Pace::Unknown => {}
+            }
             written += flusher.written;
         }
-        (in_flight, written)
+        (below, written)
     }
 
     pub(super) fn weir_flusher(&mut self, wb: usize) -> Option<&mut Flusher> {
@@ -306,10 +327,33 @@ impl Hooks {
 
     pub(super) fn weir_look_at(&mut self, wb: usize) -> Flusher {
         let (now, counts) = (self.current_tick(), self.wbs[wb].counts);
-        let Some(flusher) = self.weir_flusher(wb) else {
+        let device = self.wbs[wb].device;
+        if self.weir_flusher(wb).is_none() {
+            return Flusher::default();
+        }
+        let Some(weir) = self.weir.as_mut() else {
             return Flusher::default();
         };
+        // Of the others by their last look, as the module has it.
+        let others_in_flight = (weir.flushers.iter().enumerate())
+            .filter(|(at, _)| *at != wb && self.jbd2.wbs[*at].device == device)
+            .map(|(_, flusher)| flusher.in_flight)
+            .sum();
+        let flusher = &mut weir.flushers[wb];
+        let pages = weir.paces.entry(device).or_default();
+        if flusher.is_listed {
+            pages.written += counts.written - flusher.written;
+        }
+        let progress = Progress {
+            written: counts.written,
+            in_flight: counts.writeback,
+            // What it wrote before it was listed is in no sum.
+            others_written: pages.written.wrapping_sub(counts.written),
+            others_in_flight,
+            ms: now * 1000 / HZ,
+        };
         (flusher.in_flight, flusher.written) = (counts.writeback, counts.written);
+        flusher.pace = flusher.mark.note_progress(&mut pages.least, &progress);
         flusher.looked = now;
         *flusher
     }

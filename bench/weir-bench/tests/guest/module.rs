@@ -95,6 +95,7 @@ on_each_kernel! {
     what_was_synced_alone_is_not_owed: "alone.sh", &["--cpus", "1", "--disk", "d=1G,ext4,16M/s"], &[];
     what_no_sync_is_about_is_written: "synced.sh", &["--cpus", "1", "--disk", "d=1G,ext4,16M/s"], &[];
     flushers_keep_to_windows: "window.sh", &["--cpus", "1", "--disk", "d=2G,ext4,16M/s"], &[];
+    what_is_held_takes_no_siblings_window: "held.sh", &["--cpus", "1", "--disk", "d=1G,ext4,16M/s"], &["5"];
     a_full_window_has_turns_for_all: "turns.sh", &["--cpus", "1", "--append", "slub_debug=FZPU",
         "--disk", "d=2G,ext4,16M/s"], &[];
     the_dead_answer: "dead.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
