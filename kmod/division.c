@@ -34,7 +34,8 @@
 #define ALONE_PART		((1ULL << 20) >> PAGE_SHIFT)
 /* A child that has had no room for too long is slow for so long. */
 #define SLOW_JIFFIES		(10 * HZ)
-#define NOTE_JIFFIES		msecs_to_jiffies(250)
+/* More than the 250 ms below which weir_budget_note() notes nothing. */
+#define NOTE_JIFFIES		(msecs_to_jiffies(250) + 1)
 
 /*
  * One that is stuck in its filesystem for long does not: others would wait for it.  A part
@@ -456,24 +457,37 @@ void weir_division_count(struct weir_flusher *flusher)
 	note_reached(contender->parent, contender->vtime);
 }
 
-/* Counts by what the device has written for all cgroups.  Under RCU. */
-static void note_budget(struct weir_disk *disk, struct weir_branch *scope,
-			const struct backing_dev_info *bdi)
+/*
+ * Sum up what the device has written for all cgroups, some four times a second.  A walk of as
+ * many wbs as a tenant makes, so not under the disk's lock, for which others spin; the
+ * flusher, which is inside a call, holds the disk and the device.
+ */
+void weir_division_count_device(struct weir_disk *disk, const struct weir_flusher *flusher)
 {
+	unsigned long counted = READ_ONCE(disk->counted);
 	struct bdi_writeback *wb;
 	u64 written = 0;
 
-	if (scope->budget.since_ns && time_before(jiffies, scope->noted + NOTE_JIFFIES))
+	if (!flusher->contender ||
+	    (counted && time_before(jiffies, counted + NOTE_JIFFIES)) ||
+	    cmpxchg(&disk->counted, counted, jiffies ?: 1) != counted)
 		return;
-	/* a walk, so once for all divisions that ask now */
-	if (disk->counted != jiffies) {
-		list_for_each_entry_rcu(wb, &bdi->wb_list, bdi_node)
-			written += wb_stat(wb, WB_WRITTEN);
-		disk->written = written;
-		disk->counted = jiffies;
-	}
-	weir_budget_note(&scope->budget, scope->written, disk->written, ktime_get_ns());
-	scope->noted = jiffies;
+	rcu_read_lock();
+	list_for_each_entry_rcu(wb, &flusher->wb->bdi->wb_list, bdi_node)
+		written += wb_stat(wb, WB_WRITTEN);
+	rcu_read_unlock();
+	spin_lock(&disk->lock);
+	disk->written = written;
+	disk->written_ns = ktime_get_ns();
+	spin_unlock(&disk->lock);
+}
+
+/* Once for each count of the device's. */
+static void note_budget(const struct weir_disk *disk, struct weir_branch *scope)
+{
+	if (scope->budget.since_ns == disk->written_ns)
+		return;
+	weir_budget_note(&scope->budget, scope->written, disk->written, disk->written_ns);
 }
 
 /* Pages that others below the same contender are to submit before. */
@@ -527,7 +541,7 @@ bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 		/* it was in its filesystem for long */
 		begin_to_compete(disk, flusher);
 	}
-	note_budget(disk, scope, flusher->wb->bdi);
+	note_budget(disk, scope);
 	turn->written = scope->written;
 	if (scope->competing < 2) {
 		/* not held, but it looks again soon whether another has come */

@@ -282,6 +282,7 @@ static void look_for_room(struct flush_call *call)
 	call->part = 0;
 	call->has_window = false;
 	call->by_weight = false;
+	weir_division_count_device(call->disk, call->flusher);
 	rcu_read_lock();
 	spin_lock(&call->disk->lock);
 	weir_flusher_reserve(call->flusher, 0);

@@ -55,7 +55,6 @@ struct weir_branch {
 	/* as a division */
 	struct rb_root_cached contenders;
 	struct weir_budget budget;
-	unsigned long noted;		/* jiffies: the budget */
 	/*
 	 * The virtual time that one below had while none competed with it, of contenders or, in a
 	 * child of a division, of members: who comes back owes nothing of that, and is not owed.
@@ -108,8 +107,9 @@ struct weir_disk {
 	struct list_head flushers;	/* the one looked at longest ago first */
 	/* those that compete, inside of a call and not; the one that asked longest ago first */
 	struct list_head inside, outside;
+	unsigned long counted;		/* jiffies: a sum of the device's was begun; 0: never */
 	u64 written;			/* pages, by all of the device */
-	unsigned long counted;		/* jiffies: that; 0: never */
+	u64 written_ns;			/* time of that; 0: never */
 };
 
 /* Windows and weights that lie deeper have no effect: each look walks up the path. */
@@ -155,6 +155,7 @@ void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher, bo
 void weir_division_leave(struct weir_flusher *flusher);
 void weir_division_expire(struct weir_disk *disk);
 void weir_division_count(struct weir_flusher *flusher);
+void weir_division_count_device(struct weir_disk *disk, const struct weir_flusher *flusher);
 bool weir_division_needs(const struct weir_flusher *flusher);
 bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 			struct weir_turn_wait *turn);
