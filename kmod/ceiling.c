@@ -82,7 +82,7 @@ static u64 still_full_ms(struct backing_dev_info *bdi, u64 pages)
 	rcu_read_lock();
 	css = task_css(current, memory_cgrp_id);
 	record = weir_tree_nearest(css);
-	if (!record || !weir_tree_capped(record))
+	if (!record)
 		goto out;
 	weir_tree_update(record);
 	record = full_above(record);

@@ -102,9 +102,6 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
 	const struct weir_limits was = limits_of(dtc);
 	struct weir_limits limits = was;
 
-	/* a pass may go on for minutes */
-	if (stretch->state && stretch->own)
-		weir_fair_note(stretch->record);
 	if (stretch->floored) {
 		amend_floored(&limits, wb, stretch, kind);
 	} else {
@@ -241,7 +238,9 @@ static noinline void amend_pass(void *dtc, struct bdi_writeback *wb,
 {
 	struct weir_pass_facts facts = facts_of(dtc, wb);
 	enum weir_pass kind = weir_pass_kind(&facts);
+	struct cgroup_subsys_state *css = wb->memcg_css;
 	struct weir_stretch stretch;
+	struct weir_record *record;
 
 	if (kind == WEIR_PASS_READER)
 		return;
@@ -249,7 +248,11 @@ static noinline void amend_pass(void *dtc, struct bdi_writeback *wb,
 		state->released &= facts.has_gdtc;
 	if (weir_fault_loses())
 		return;
-	stretch = weir_stretch_open(wb->memcg_css, weir_tree_nearest(wb->memcg_css), state);
+	record = weir_tree_nearest(css);
+	/* a pass may go on for minutes */
+	if (state && !facts.has_gdtc && record && record->css == css)
+		weir_fair_note(record);
+	stretch = weir_stretch_open(css, record, state);
 	if (facts.has_gdtc)
 		amend_memcg(dtc, &stretch, &facts, kind);
 	else

@@ -62,16 +62,18 @@ static bool admit_below_floor(struct bdi_writeback *wb, unsigned long pages_dirt
 	struct cgroup_subsys_state *css = wb->memcg_css;
 	enum weir_floor_verdict verdict;
 	struct weir_stretch stretch;
+	struct weir_record *record;
 	bool admitted = false;
 
 	rcu_read_lock();
-	stretch = weir_stretch_open(css, weir_record_find(css) ?:
-					 weir_record_make_in_pass(css), state);
-	if (!stretch.record)
+	record = weir_record_find(css) ?: weir_record_make_in_pass(css);
+	/* before the walk: its first pass has a part already */
+	if (record && record->css == css)
+		weir_fair_note(record);
+	stretch = weir_stretch_open(css, record, state);
+	if (!record)
 		goto out;
-	if (stretch.own)
-		weir_fair_note(stretch.record);
-	weir_count(stretch.record, passes);
+	weir_count(record, passes);
 	if (!stretch.floored || weir_fault_loses())
 		goto out;
 	verdict = decide_floored(&stretch, wb, pages_dirtied);

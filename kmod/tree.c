@@ -138,16 +138,6 @@ bool weir_tree_bound(const struct weir_record *record)
 	return false;
 }
 
-/* Is there a ceiling here or above? */
-bool weir_tree_capped(const struct weir_record *record)
-{
-	for (; record; record = record->parent) {
-		if (weir_record_has_ceiling(record))
-			return true;
-	}
-	return false;
-}
-
 /* The tightest ceiling here and above, in pages; WEIR_UNLIMITED if none. */
 u64 weir_tree_ceiling(const struct weir_record *record)
 {

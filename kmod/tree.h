@@ -21,7 +21,6 @@ static inline struct weir_counts weir_tree_counts(const struct weir_record *reco
 
 struct weir_record *weir_tree_floored(struct weir_record *record);
 bool weir_tree_bound(const struct weir_record *record);
-bool weir_tree_capped(const struct weir_record *record);
 u64 weir_tree_ceiling(const struct weir_record *record);
 struct weir_record *weir_tree_bound_above(struct cgroup_subsys_state *css);
 
