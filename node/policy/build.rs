@@ -5,42 +5,11 @@
 //! traps on undefined behaviour, so a test that provokes an overflow or an oversized shift dies
 //! there. A fuzzing build is instrumented for libFuzzer, which only clang can do.
 
-use std::{env, fs, path::Path};
+use std::{env, fs};
 
 const SOURCES: &str = "../../policy";
-/// Not part of the policy: how this compiler lays its structs out, for a test.
-const LAYOUT: &str = "src/layout.c";
-
-/// The list of the module's periods, in milliseconds.
-const PERIODS: &str = "../../policy/names.h";
-
-/// Writes each `#define WEIR_NAME_MS VALUE` with the comment above it as a Rust constant.
-fn periods() -> String {
-    let text = fs::read_to_string(PERIODS).unwrap_or_else(|e| panic!("{PERIODS}: {e}"));
-    let (mut rust, mut about) = (String::new(), String::new());
-    for line in text.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if let Some(comment) = line.strip_prefix("/* ") {
-            about = comment.trim_end_matches(" */").to_owned();
-        }
-        let ["#define", name, value] = words[..] else {
-            continue;
-        };
-        let Some(name) = name
-            .strip_prefix("WEIR_")
-            .filter(|name| name.ends_with("_MS"))
-        else {
-            continue;
-        };
-        let value = value.trim_start_matches("WEIR_").trim_end_matches("ULL");
-        rust += &format!("/// {about} In milliseconds.\npub const {name}: u64 = {value};\n");
-    }
-    rust
-}
 
 fn main() {
-    let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
-    fs::write(Path::new(&out).join("periods.rs"), periods()).expect("writing periods.rs");
     let mut build = cc::Build::new();
     build
         .include(SOURCES)
@@ -75,6 +44,5 @@ fn main() {
             build.file(path);
         }
     }
-    println!("cargo::rerun-if-changed={LAYOUT}");
-    build.file(Path::new(LAYOUT)).compile("weir_policy");
+    build.compile("weir_policy");
 }

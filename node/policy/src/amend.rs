@@ -3,27 +3,10 @@
 
 use crate::ceiling::Limits;
 use crate::drain::DrainHost;
+use crate::ffi as c;
 use crate::floor::FloorPass;
 use crate::pass::{Facts, Pass};
-
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_amend_global(
-            limits: *mut Limits,
-            kind: Pass,
-            host: *const DrainHost,
-            below: Option<&FloorPass>,
-        ) -> i32;
-        pub fn weir_amend_memcg(
-            limits: *mut Limits,
-            facts: *const Facts,
-            host: *const DrainHost,
-            avail: u64,
-            released: i32,
-        ) -> i32;
-    }
-}
+use std::ptr;
 
 /// Amends the limits of the host's domain; `below` is what a writer's pass finds of the floors on
 /// its path. Returns whether the writer is let go: then its cgroup's domain is to follow.
@@ -34,7 +17,9 @@ pub fn amend_global(
     below: Option<&FloorPass>,
 ) -> bool {
     // SAFETY: the pointers are valid for the call, `limits` exclusively; `None` is null.
-    unsafe { c::weir_amend_global(limits, kind, host, below) != 0 }
+    unsafe {
+        c::weir_amend_global(limits, kind, host, below.map_or(ptr::null(), ptr::from_ref)) != 0
+    }
 }
 
 /// Amends the limits of a cgroup's domain with `avail` dirtyable memory; `released` is what

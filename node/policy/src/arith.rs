@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The few sums everything else is made of; see `policy/arith.h`.
 
-mod c {
-    unsafe extern "C" {
-        pub safe fn weir_saturate(pages: u64) -> u64;
-        pub safe fn weir_add(a: u64, b: u64) -> u64;
-        pub safe fn weir_bytes_to_pages(bytes: u64) -> u64;
-        pub safe fn weir_share(pages: u64, num: u64, den: u64) -> u64;
-        pub safe fn weir_freerun_level(thresh: u64, bg_thresh: u64) -> u64;
-        pub safe fn weir_setpoint_level(freerun: u64, limit: u64) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// `pages`, at most [`crate::PAGES_MAX`].
 pub fn saturate_pages(pages: u64) -> u64 {

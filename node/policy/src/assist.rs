@@ -2,47 +2,16 @@
 //! How many threads start writeback beside a flusher that cannot feed its disk: see
 //! `policy/assist.c`.
 
+use crate::ffi as c;
+
 /// More threads than that would only wait for the same disk.
 pub const THREADS_MAX: u64 = 64;
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_assist_step(assist: *mut Assist, look: *const Look);
-    }
-}
-
 /// State between two looks at a device, in milliseconds.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Assist {
-    /// Threads that start writeback now.
-    pub threads: u64,
-    /// The flusher and all assistants have run for so long, and none waited.
-    pub bound_ms: u64,
-    /// Assistants have mostly waited, or found nothing to write, for so long.
-    pub idle_ms: u64,
-    /// No further thread begins for so long.
-    pub rest_ms: u64,
-    /// The length of the last rest.
-    pub rested_ms: u64,
-}
+pub use c::weir_assist as Assist;
 
 /// A device's flushers since the look before.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
-    /// Since the look before, in milliseconds.
-    pub elapsed_ms: u64,
-    /// Permille of looks at which a flusher was on a CPU, or in line for one.
-    pub flusher_ran: u64,
-    /// Permille of looks at which one waited for the disk, the journal or memory.
-    pub flusher_waited: u64,
-    /// Permille of the time of all assistants that they were on a CPU.
-    pub ran: u64,
-    /// Threads that may be had at most.
-    pub most: u64,
-}
+pub use c::weir_assist_look as Look;
 
 impl Assist {
     /// Takes in a look; [`Assist::threads`] is what is wanted from now on.

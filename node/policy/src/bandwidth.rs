@@ -2,95 +2,20 @@
 //! How fast a cgroup and all below it may dirty pages, `memory.dirty_bandwidth`; see
 //! `policy/bandwidth.c`.
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_bandwidth_start(level: *mut Level, now_ns: u64);
-        pub fn weir_bandwidth_advance(level: *mut Level, bound: u64, now_ns: u64);
-        pub fn weir_bandwidth_due_ms(
-            level: *mut Level,
-            part: *mut Level,
-            parts: u64,
-            bound: u64,
-            now_ns: u64,
-            hold: *const Hold,
-        ) -> u64;
-        pub fn weir_bandwidth_charge(
-            level: *mut Level,
-            part: *mut Level,
-            parts: u64,
-            bound: u64,
-            now_ns: u64,
-            number: u64,
-            hold: *mut Hold,
-        );
-        pub fn weir_bandwidth_leave(
-            left: *mut Level,
-            parts: u64,
-            bound: u64,
-            now_ns: u64,
-            pages: u64,
-        );
-        pub fn weir_bandwidth_left_ms(
-            left: *mut Level,
-            parts: u64,
-            bound: u64,
-            now_ns: u64,
-            ticket: u64,
-        ) -> u64;
-        pub fn weir_bandwidth_holds(hold: *const Hold) -> i32;
-        pub fn weir_bandwidth_poll(hold: *const Hold, stock_poll: u64) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// The least bound, in bytes per second.
-pub const BANDWIDTH_MIN: u64 = 64 << 10;
+pub const BANDWIDTH_MIN: u64 = c::WEIR_BANDWIDTH_MIN as u64;
 /// The most that a cgroup owes, as the time in milliseconds that its bound takes to pay it.
-pub const OWED_MOST_MS: u64 = 120_000;
+pub const OWED_MOST_MS: u64 = c::WEIR_BANDWIDTH_OWED_MOST_MS as u64;
 /// For how long a part of a line counts after all that it owed was paid, in milliseconds.
-pub const PART_LINGERS_MS: u64 = 1_000;
+pub const PART_LINGERS_MS: u64 = c::WEIR_BANDWIDTH_PART_LINGERS_MS as u64;
 
 /// Bytes that a cgroup with a bound has been charged and has paid.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Level {
-    /// Ever; the count wraps.
-    pub charged: u64,
-    /// Of that. What it is ahead is saved.
-    pub paid: u64,
-    /// Of a byte that is being paid, in millionths.
-    pub rest: u64,
-    /// Pages of a pass lately, in sixteenths of a page.
-    pub usual: u64,
-    /// Time up to which it was paid, in microseconds.
-    pub now_us: u64,
-}
+pub use c::weir_bandwidth as Level;
 
 /// The debt that a pass waits for, on the path of its task.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Hold {
-    /// Dirtied since the pass before.
-    pub pages: u64,
-    /// The longest wait on the path, in milliseconds.
-    pub due_ms: u64,
-    /// There, the bytes that must have been paid.
-    pub ticket: u64,
-    /// The same in the task's part of that line; either will do.
-    pub part_ticket: u64,
-    /// That part's number, the caller's.
-    pub part_number: u64,
-    /// That level's bound when it was charged, the caller's.
-    pub bound: u64,
-    /// The level's number, the caller's; 0 for no level.
-    pub number: u64,
-    /// The fewest pages that a level leaves until the next look, in sixteenths of a page.
-    pub poll: u64,
-    /// The least bound on the path, in bytes per second.
-    pub least: u64,
-}
+pub use c::weir_bandwidth_hold as Hold;
 
 impl Level {
     /// Nothing is owed and nothing saved from `now_ns` on.

@@ -1,27 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! BTF, what a kernel says of its own types; see `policy/btf.c`.
 
-use std::ffi::{CString, c_char, c_void};
-
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_btf_open(btf: *mut Reader, blob: *const c_void, size: u64) -> i32;
-        pub fn weir_btf_index(btf: *mut Reader, offsets: *mut u32);
-        pub fn weir_btf_has_function(btf: *const Reader, function: *const c_char) -> i32;
-    }
-}
+use crate::ffi as c;
+use std::ffi::CString;
 
 /// The parts of a blob: `struct weir_btf` of `policy/btf.h`.
-#[repr(C)]
-pub(crate) struct Reader {
-    pub types: *const c_char,
-    pub strings: *const c_char,
-    pub types_len: u32,
-    pub strings_len: u32,
-    pub type_count: u32,
-    pub type_offsets: *const u32,
-}
+pub(crate) use c::weir_btf as Reader;
 
 /// The BTF of one kernel.
 pub struct Btf {

@@ -2,47 +2,14 @@
 //! The ceiling, `memory.dirty_bytes` and `memory.dirty_ratio`: the most a cgroup may hold, and the
 //! limits that keep it there. See `policy/ceiling.c`.
 
+use crate::ffi as c;
 use crate::pass::Pass;
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_ceiling_pages(ceiling: *const Ceiling, avail: u64) -> u64;
-        pub fn weir_ceiling_amend(
-            limits: *mut Limits,
-            ceiling: u64,
-            counts: *const Counts,
-            kind: Pass,
-        ) -> i32;
-        pub safe fn weir_memory_headroom(headroom: u64, limit: u64, used: u64) -> u64;
-        pub fn weir_ceiling_avail(memory: *const Memory) -> u64;
-        pub fn weir_limits_brake(limits: *const Limits) -> i32;
-        pub fn weir_ceiling_freerun(ceiling: u64, stock: *const Limits) -> u64;
-        pub fn weir_ceiling_poll(
-            ceiling: u64,
-            freerun: u64,
-            counts: *const Counts,
-            stock_poll: u64,
-        ) -> u64;
-        pub fn weir_ceiling_limit(ceiling: u64) -> u64;
-        pub fn weir_ceiling_left(ceiling: u64, counts: *const Counts) -> u64;
-        pub fn weir_ceiling_lets_past(next_ns: *mut u64, now_ns: u64, pages: u64) -> i32;
-    }
-}
-
 /// The tightest ceiling, in pages: Linux refuses a `vm.dirty_bytes` below two pages, so does weir.
-pub const CEILING_MIN: u64 = 2;
+pub const CEILING_MIN: u64 = c::WEIR_CEILING_MIN as u64;
 
 /// The two knobs as they were written.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Ceiling {
-    /// `memory.dirty_bytes`, [`crate::UNLIMITED`] if none.
-    pub bytes: u64,
-    /// `memory.dirty_ratio`, 0 if off.
-    pub ratio_percent: u32,
-}
+pub use c::weir_ceiling as Ceiling;
 
 impl Ceiling {
     /// The stricter of the two in pages, [`crate::UNLIMITED`] if neither is set. `avail` is the
@@ -60,21 +27,7 @@ pub fn memory_headroom(headroom: u64, limit: u64, used: u64) -> u64 {
 }
 
 /// The memory that a ratio is a share of, in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Memory {
-    /// Page cache of the cgroup and its descendants.
-    pub file: u64,
-    /// Of it, dirty or in writeback.
-    pub dirty: u64,
-    /// Pages that `memory.max` and `memory.high` still leave.
-    pub headroom: u64,
-    /// The host's dirtyable memory.
-    pub host_avail: u64,
-    /// The host's dirty + writeback.
-    pub host_dirty: u64,
-}
+pub use c::weir_memory as Memory;
 
 impl Memory {
     /// The cgroup's dirtyable memory.
@@ -85,19 +38,7 @@ impl Memory {
 }
 
 /// Linux's limits of one domain, in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Limits {
-    /// Writers are throttled hard from here.
-    pub thresh: u64,
-    /// The flusher starts from here.
-    pub bg_thresh: u64,
-    /// Pages that the domain is believed to hold.
-    pub dirty: u64,
-    /// The domain's own smoothed limit, which decays slowly.
-    pub dom_limit: u64,
-}
+pub use c::weir_limits as Limits;
 
 impl Limits {
     /// Holds the limits to one ceiling on the cgroup's path, whose pages are `counts`. Returns
@@ -115,15 +56,7 @@ impl Limits {
 }
 
 /// A cgroup's exact counts over all its devices, in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Counts {
-    /// Dirty, not yet on the way to the device.
-    pub dirty: u64,
-    /// On the way to the device.
-    pub writeback: u64,
-}
+pub use c::weir_counts as Counts;
 
 /// The freerun level that `ceiling` makes, where the kernel's own limits are `stock`.
 pub fn freerun_level(ceiling: u64, stock: &Limits) -> u64 {
@@ -140,8 +73,7 @@ pub fn poll_pages(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) 
 
 /// The part of `ceiling` that writers may fill, in pages; at least two.
 pub fn writer_limit(ceiling: u64) -> u64 {
-    // SAFETY: no pointers.
-    unsafe { c::weir_ceiling_limit(ceiling) }
+    c::weir_ceiling_limit(ceiling)
 }
 
 /// Pages that a subtree with `counts` has to `ceiling`; 0 if that is full.

@@ -1,19 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Pages a cgroup dirtied that belong to another cgroup; see `policy/credit.c`.
 
-mod c {
-    unsafe extern "C" {
-        pub fn weir_credit_charge(
-            balance: *mut i64,
-            most: u64,
-            own: u64,
-            recorded: u64,
-            admitted: i32,
-        );
-        pub fn weir_credit_forgive(balance: *mut i64, most: u64);
-        pub safe fn weir_credit_foreign(balance: i64) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// A floor's account of foreign pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

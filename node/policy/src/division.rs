@@ -2,47 +2,20 @@
 //! The weight, `memory.dirty_weight`: the order in which flushers of competing cgroups submit. See
 //! `policy/division.c`. Pages and nanoseconds.
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub safe fn weir_hweight(hweight: u32, weight: u32, siblings: u64) -> u32;
-        pub safe fn weir_weight_shown(hweight: u32) -> u32;
-        pub safe fn weir_division_charge(vtime: u64, pages: u64, hweight: u32) -> u64;
-        pub safe fn weir_division_join(vtime: u64, least: u64, budget: u64) -> u64;
-        pub safe fn weir_division_lead(vtime: u64, least: u64, ahead: u64) -> u64;
-        pub safe fn weir_division_cap(
-            vtime: u64,
-            least: u64,
-            ahead: u64,
-            part: u64,
-            hweight: u32,
-        ) -> u64;
-        pub fn weir_budget_note(budget: *mut Budget, written: u64, of_device: u64, now_ns: u64);
-        pub fn weir_budget_ahead(budget: *const Budget) -> u64;
-        pub fn weir_budget_part(budget: *const Budget, hweight: u32) -> u64;
-        pub fn weir_budget_excess(budget: *const Budget, hweight: u32, in_flight: u64) -> u64;
-        pub fn weir_division_uses_little(
-            budget: *const Budget,
-            hweight: u32,
-            pages: u64,
-            ms: u64,
-        ) -> i32;
-        pub fn weir_budget_patience_ms(budget: *const Budget, in_flight: u64) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// The least weight.
-pub const WEIGHT_MIN: u32 = 1;
+pub const WEIGHT_MIN: u32 = c::WEIR_WEIGHT_MIN;
 /// The greatest weight.
-pub const WEIGHT_MAX: u32 = 10_000;
+pub const WEIGHT_MAX: u32 = c::WEIR_WEIGHT_MAX;
 /// The weight of a cgroup that was given none.
-pub const WEIGHT_DEFAULT: u32 = 100;
+pub const WEIGHT_DEFAULT: u32 = c::WEIR_WEIGHT_DEFAULT;
 /// The whole device, as a hweight.
-pub const HWEIGHT_ONE: u32 = 1 << 20;
+pub const HWEIGHT_ONE: u32 = c::WEIR_HWEIGHT_ONE;
 /// The whole device, as [`shown`] has it.
-pub const HWEIGHT_SHOWN: u32 = 10_000;
+pub const HWEIGHT_SHOWN: u32 = c::WEIR_HWEIGHT_SHOWN;
 /// A flusher that waits for its turn for so long, in milliseconds, is charged for no sync meanwhile.
-pub const TURN_MS: u64 = 1000;
+pub const TURN_MS: u64 = c::WEIR_DIVISION_TURN_MS as u64;
 
 /// Of a parent's `hweight`, the part of a child with `weight` where the weights of all children
 /// that compete add up to `siblings`; at least 1.
@@ -78,23 +51,7 @@ pub fn cap_vtime(vtime: u64, least: u64, ahead: u64, part: u64, hweight: u32) ->
 }
 
 /// The pages that a division's flushers may have in flight.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Budget {
-    /// Written by the device in 25 ms, of late; 0: not known.
-    pub pages: u64,
-    /// Written by the division in 25 ms, of late.
-    pub own: u64,
-    /// Written by the division, when last noted.
-    pub written: u64,
-    /// Written by all of the device, when last noted.
-    pub of_device: u64,
-    /// Time of that note; 0: never.
-    pub since_ns: u64,
-    /// C truth value: others write much to the device.
-    pub shared: u32,
-}
+pub use c::weir_budget as Budget;
 
 impl Budget {
     /// Notes what the division and all of the device have written by `now_ns`.

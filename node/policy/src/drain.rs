@@ -3,77 +3,20 @@
 //! `policy/drain.c`.
 
 use crate::ceiling::Limits;
-
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_drain_start(drain: *mut Drain);
-        pub fn weir_drain_step(drain: *mut Drain, beat: *const Beat);
-        pub fn weir_drain_amend(limits: *mut Limits, limit: u64, stock: u64);
-        pub fn weir_drain_follow(limits: *mut Limits, avail: u64, host: *const DrainHost);
-    }
-}
+use crate::ffi as c;
 
 /// The most of dirtyable memory that a lifted limit takes, in percent.
-pub const PERCENT_OF_DIRTYABLE: u64 = 60;
+pub const PERCENT_OF_DIRTYABLE: u64 = c::WEIR_DRAIN_PERCENT_OF_DIRTYABLE as u64;
 /// The most seconds there are.
-pub const SECONDS_MAX: u64 = 3600;
+pub const SECONDS_MAX: u64 = c::WEIR_DRAIN_SECONDS_MAX as u64;
 /// Memory is taken for plentiful again after this long without a sign, in milliseconds.
-pub const CALM_MS: u64 = 10_000;
+pub const CALM_MS: u64 = c::WEIR_DRAIN_CALM_MS as u64;
 
 /// Knowledge of the host, kept from beat to beat.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Drain {
-    /// Completed pages per second.
-    pub rate: u64,
-    /// Busy milliseconds the rate is made of.
-    pub seen_ms: u64,
-    /// Pages in flight when the disks were last busy, and not completed since.
-    pub in_flight: u64,
-    /// Milliseconds without a completed page, to be added to the next beat.
-    pub silent_ms: u64,
-    /// Milliseconds since memory was last seen scarce.
-    pub calm_ms: u64,
-    /// Dirtyable memory as it was of late.
-    pub dirtyable: u64,
-    /// In force instead of the kernel's limit; 0 = none.
-    pub limit: u64,
-}
+pub use c::weir_drain as Drain;
 
 /// One beat's figures, in pages; flows since the beat before. The last one is a C truth value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Beat {
-    /// `drain_seconds`; 0 = off.
-    pub seconds: u64,
-    /// Milliseconds since the beat before.
-    pub elapsed_ms: u64,
-    /// The host's limit as the kernel has it.
-    pub thresh: u64,
-    /// The host's background level as the kernel has it.
-    pub bg_thresh: u64,
-    /// The host's dirtyable memory.
-    pub dirtyable: u64,
-    /// Dirty, without writeback.
-    pub dirty: u64,
-    /// Pages in writeback.
-    pub writeback: u64,
-    /// Pages whose writeback completed.
-    pub written: u64,
-    /// Looked at by kswapd.
-    pub kswapd_scanned: u64,
-    /// Reclaimed by kswapd.
-    pub kswapd_taken: u64,
-    /// Looked at by tasks that reclaim for themselves.
-    pub direct_scanned: u64,
-    /// PSI memory, some, over ten seconds.
-    pub memory_stall_percent: u32,
-    /// The limit is for so many seconds, not freerun, and may be below the kernel's.
-    pub tighten: u32,
-}
+pub use c::weir_drain_beat as Beat;
 
 impl Default for Drain {
     fn default() -> Self {
@@ -107,21 +50,7 @@ pub fn amend_host(limits: &mut Limits, limit: u64, stock: u64) {
 }
 
 /// The figures that amend the host's domain, and those that a cgroup's domain follows.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct DrainHost {
-    /// [`Drain::limit`]; 0 = none.
-    pub limit: u64,
-    /// The limit that it is in force instead of.
-    pub stock: u64,
-    /// Unused floors, as in [`crate::reserve::Reservation`].
-    pub unused: u64,
-    /// For a cgroup's domain: the host's limit as amended in the same pass.
-    pub thresh: u64,
-    /// For a cgroup's domain: the host's dirtyable memory in the same pass.
-    pub avail: u64,
-}
+pub use c::weir_drain_host as DrainHost;
 
 impl DrainHost {
     /// Amends the limits of a cgroup with `avail` dirtyable memory along with the host's.

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The fair part: a floor for each cgroup that dirties pages, without a knob. See `policy/fair.c`.
 
+use crate::ffi as c;
 use crate::floor::Pool;
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_fair_pool(set: *const Pool) -> u64;
-        pub safe fn weir_fair_part(part: u64, weight: u32, siblings: u64) -> u64;
-        pub safe fn weir_fair_floor(part: u64, pool: u64) -> u64;
-        pub safe fn weir_fair_claimable(floor: u64, host_dirty: u64, host_thresh: u64) -> u64;
-        pub safe fn weir_fair_kept(floor: u64, unused: u64) -> u64;
-        pub safe fn weir_fair_others(host_dirty: u64, counted: u64, host_thresh: u64) -> i32;
-    }
-}
-
 /// A cgroup counts as one that writes for so long after its last pass.
-pub const LINGERS_MS: u64 = 2_000;
+pub const LINGERS_MS: u64 = c::WEIR_FAIR_LINGERS_MS as u64;
 
 /// The pages that fair parts are of: what the floors that are `set` leave of the pool.
 pub fn pool_pages(set: &Pool) -> u64 {

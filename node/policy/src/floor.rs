@@ -2,37 +2,15 @@
 //! The floor, `memory.dirty_min`: may this writer go on without being looked at by the throttle?
 //! See `policy/floor.c`.
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_floor_own(caps: *const Caps) -> u64;
-        pub fn weir_floor_left(room: u64, held: u64) -> u64;
-        pub fn weir_floor_effective(own: u64, pool: *const Pool) -> u64;
-        pub fn weir_floors_total(pool: *const Pool) -> u64;
-        pub fn weir_floor_cover(pass: *mut FloorPass, cover: *const Cover);
-        pub fn weir_floor_decide(pass: *const FloorPass) -> Verdict;
-        pub fn weir_floor_poll(pass: *const FloorPass) -> u64;
-        pub fn weir_floor_unused(pass: *const FloorPass) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// The most all floors together may reserve, in percent of the global dirty limit.
-pub const FLOORS_PERCENT_OF_LIMIT: u64 = 80;
+pub const FLOORS_PERCENT_OF_LIMIT: u64 = c::WEIR_FLOORS_PERCENT_OF_LIMIT as u64;
 /// The most one floor may reserve, in percent of the cgroup's `memory.max`.
-pub const FLOOR_PERCENT_OF_MEMORY: u64 = 50;
+pub const FLOOR_PERCENT_OF_MEMORY: u64 = c::WEIR_FLOOR_PERCENT_OF_MEMORY as u64;
 
 /// The floor a cgroup asks for and its own memory limits, in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Caps {
-    /// `memory.dirty_min` as written.
-    pub wanted: u64,
-    /// Live `memory.max`, [`crate::UNLIMITED`] if none.
-    pub memory_max: u64,
-    /// `memory.min` as it is now.
-    pub memory_min: u64,
-}
+pub use c::weir_floor_caps as Caps;
 
 impl Caps {
     /// The part of the floor the cgroup asks for that its own memory limits leave.
@@ -45,20 +23,11 @@ impl Caps {
 /// Pages until all memory of a subtree that holds `held` is dirty, where floors fill `room` of it,
 /// at most half ([`Caps::capped_floor`]); 0 once they have.
 pub fn pages_left(room: u64, held: u64) -> u64 {
-    // SAFETY: no pointers.
-    unsafe { c::weir_floor_left(room, held) }
+    c::weir_floor_left(room, held)
 }
 
 /// The pool that all floors of the host compete for, in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Pool {
-    /// Sum of [`Caps::capped_floor`] over all cgroups.
-    pub wanted_total: u64,
-    /// The global dirty limit.
-    pub host_thresh: u64,
-}
+pub use c::weir_floor_pool as Pool;
 
 impl Pool {
     /// One cgroup's floor after the pool's scale; `own` is its [`Caps::capped_floor`].
@@ -75,65 +44,13 @@ impl Pool {
 }
 
 /// Everything one writer's pass is judged by, in pages; the last two are C truth values.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct FloorPass {
-    /// The effective floor: own cap and pool scale applied.
-    pub floor: u64,
-    /// Dirty + writeback that it covers, by the owner of the folio.
-    pub memcg_dirty: u64,
-    /// The same by who owns the inode, as far as the device's writeback that the writer is
-    /// throttled on shows.
-    pub wb_dirty: u64,
-    /// Pages dirtied below it lately that are in neither count.
-    pub foreign: u64,
-    /// The host's dirty + writeback.
-    pub host_dirty: u64,
-    /// The global dirty limit.
-    pub host_thresh: u64,
-    /// Sum of all effective floors.
-    pub floors_total: u64,
-    /// Pages to the nearest ceiling, or memory, on the path; 0 if that lets no floor fill more.
-    pub left: u64,
-    /// The device asked for strict limits of its own (FUSE).
-    pub strictlimit: u32,
-    /// The writer is throttled on writeback of its own cgroup.
-    pub cgroup_domain: u32,
-}
+pub use c::weir_floor_pass as FloorPass;
 
 /// One floor on the writer's path, as a pass finds it, in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Cover {
-    /// The effective floor: own cap and pool scale applied.
-    pub floor: u64,
-    /// Pages that claim it.
-    pub claim: u64,
-    /// Dirty + writeback of its subtree, by who owns the folio.
-    pub by_folio: u64,
-    /// Dirty + writeback of the writer's wb, of folios of any cgroup.
-    pub in_wb: u64,
-    /// Pages dirtied below it lately that are in neither count.
-    pub foreign: u64,
-}
+pub use c::weir_floor_cover as Cover;
 
 /// The fate of one writer's pass.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Below the floor: the pass is left out, no task is throttled.
-    Admit,
-    /// No floor, or one that does not apply here: as stock.
-    None,
-    /// The floor is full of pages that it covers already: as stock.
-    Full,
-    /// The host cannot honour more of any floor: as stock.
-    HostFull,
-    /// A ceiling or memory on the way up wins: as stock, but for the ceiling.
-    Capped,
-}
+pub use c::weir_floor_verdict as Verdict;
 
 impl FloorPass {
     /// Lets a floor on the writer's path decide the pass, if none does yet or if it has more room

@@ -2,48 +2,13 @@
 //! How many seconds of drain help a host now: see `policy/headroom.c`.
 
 use crate::drain::{Beat, Drain};
-
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_headroom_step(
-            headroom: *mut Headroom,
-            drain: *const Drain,
-            beat: *const Beat,
-            look: *const Look,
-        ) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// State between two beats.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Headroom {
-    /// Busy milliseconds that the averages are made of.
-    pub seen_ms: u64,
-    /// Permille of them with a flusher on a CPU or in line for one.
-    pub ran: u64,
-    /// Permille of them with a flusher waiting for a disk, a journal or memory.
-    pub waited: u64,
-    /// Nothing is lifted for so long, as memory got scarce.
-    pub rest_ms: u64,
-    /// Found in the last beat; 0 = none.
-    pub seconds: u64,
-}
+pub use c::weir_headroom as Headroom;
 
 /// A beat's figures besides those of [`Beat`]. The last two are C truth values.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Look {
-    /// `MemAvailable`, in pages.
-    pub available: u64,
-    /// A flusher was on a CPU or in line for one.
-    pub ran: u32,
-    /// A flusher waited for a disk, a journal or memory.
-    pub waited: u32,
-}
+pub use c::weir_headroom_look as Look;
 
 impl Headroom {
     /// `drain_seconds` for this beat, which [`Drain::take_beat`] is to be called with.

@@ -1,51 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Names that users read and write, and the module's periods; see `policy/names.h`.
 
+use crate::ffi as c;
 use std::ffi::{CStr, c_char};
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub safe fn weir_stat_key(key: u32) -> *const Key;
-        pub safe fn weir_stat_file() -> *const c_char;
-        pub safe fn weir_knob_file(knob: u32) -> *const c_char;
-        pub safe fn weir_knob_unset(knob: u32) -> u64;
-        pub safe fn weir_decider_name(by: u32) -> *const c_char;
-    }
-
-    #[repr(C)]
-    pub struct Key {
-        pub name: *const c_char,
-        pub unit: Unit,
-        pub kind: Kind,
-    }
-}
-
-include!(concat!(env!("OUT_DIR"), "/periods.rs"));
+/// The beat evaluates every cgroup and proves the hooks, in milliseconds.
+pub const BEAT_MS: u64 = c::WEIR_BEAT_MS as u64;
+/// Between beats, what floors leave unused is counted at most this often, in milliseconds.
+pub const RECOUNT_MS: u64 = c::WEIR_RECOUNT_MS as u64;
+/// Two looks of `drain_seconds` are at least so far apart, in milliseconds.
+pub const DRAIN_LOOK_MS: u64 = c::WEIR_DRAIN_LOOK_MS as u64;
+/// A task that waits at its return to user mode looks so often, in milliseconds.
+pub const STEP_MS: u64 = c::WEIR_STEP_MS as u64;
 
 /// The unit of a key of `memory.dirty_stat`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)] // constructed by C
-pub enum Unit {
-    /// A number of events, or a part.
-    Count,
-    /// Bytes, or `max`.
-    Bytes,
-    /// A time in microseconds.
-    Microseconds,
-}
+pub use c::weir_unit as Unit;
 
 /// The behaviour of a key of `memory.dirty_stat` over time.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)] // constructed by C
-pub enum Kind {
-    /// It says what is so now.
-    Level,
-    /// It only grows.
-    Counter,
-}
+pub use c::weir_kind as Kind;
 
 /// A key of `memory.dirty_stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,15 +65,9 @@ pub fn knob_unset(knob: u32) -> u64 {
     c::weir_knob_unset(knob)
 }
 
-/// The name of the decider with this number in `enum weir_pause_by`.
-pub fn decider_name(by: u32) -> Option<&'static str> {
-    c_text(c::weir_decider_name(by))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pause::Decider;
 
     #[test]
     fn lists_end_and_names_are_different() {
@@ -122,16 +88,6 @@ mod tests {
             assert_eq!(key.unit == Unit::Microseconds, is_time, "{}", key.name);
             let counts = is_time || key.name.starts_with("nr_");
             assert_eq!(key.kind == Kind::Counter, counts, "{}", key.name);
-        }
-    }
-
-    #[test]
-    fn deciders_are_in_the_order_of_their_numbers() {
-        let names: Vec<&str> = (0..).map_while(decider_name).collect();
-        assert_eq!(names, Decider::ALL.map(Decider::name));
-        for decider in Decider::ALL {
-            assert_eq!(format!("{decider:?}").to_lowercase(), decider.name());
-            assert_eq!(Decider::by_name(decider.name()), Some(decider));
         }
     }
 }

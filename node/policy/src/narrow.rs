@@ -3,46 +3,10 @@
 //! `policy/narrow.c`.
 
 use crate::UNLIMITED;
-
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_narrow_step(narrow: *mut Narrow, look: *const Look);
-        pub fn weir_narrow_is_spent(narrow: *const Narrow, look: *const Look) -> i32;
-        pub fn weir_narrow_since_ms(narrow: *const Narrow) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// State between two looks, in pages and milliseconds.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Narrow {
-    /// Pages that all limited cgroups may have under writeback together, [`UNLIMITED`] if none is
-    /// limited.
-    pub window: u64,
-    /// The least window that broke the bound, [`UNLIMITED`] if none did.
-    pub wall: u64,
-    /// The window was last changed so long ago.
-    pub set_ms: u64,
-    /// It has been in effect for so long.
-    pub held_ms: u64,
-    /// It has been filled for so long.
-    pub used_ms: u64,
-    /// Pages written meanwhile.
-    pub wrote: u64,
-    /// The window before this wider one, 0 once that is judged.
-    pub narrower: u64,
-    /// Pages written in a second with it.
-    pub slower: u64,
-    /// Measured since the bound was last broken.
-    pub calm_ms: u64,
-    /// Since anything was last measured that counts.
-    pub idle_ms: u64,
-    /// The least window is in force and does not keep the bound, for so long.
-    pub vain_ms: u64,
-    /// There is no window for so long, as it did not help.
-    pub rest_ms: u64,
-}
+pub use c::weir_narrow as Narrow;
 
 impl Default for Narrow {
     fn default() -> Narrow {
@@ -64,28 +28,7 @@ impl Default for Narrow {
 }
 
 /// A look at the cgroup, and at those that may be limited for it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
-    /// Measured since the window has been in effect.
-    pub value: u64,
-    /// The bound that `value` should not exceed, in its unit.
-    pub bound: u64,
-    /// A wait for what is in flight that the bound allows, in microseconds.
-    pub wait_us: u64,
-    /// Pages under writeback, of those that may be limited.
-    pub in_flight: u64,
-    /// Of them, written in a second.
-    pub written: u64,
-    /// No window is below.
-    pub least: u64,
-    /// Since the look before.
-    pub elapsed_ms: u64,
-    /// Not 0 if there is a value.
-    pub measured: u32,
-    /// Not 0 if other limits are in force, too, which are relaxed first.
-    pub frozen: u32,
-}
+pub use c::weir_narrow_look as Look;
 
 impl Narrow {
     /// Takes one look in and changes the window by it.

@@ -1,36 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What weir needs of a kernel, judged by its BTF; see `policy/needs.c`.
 
-use crate::btf::{Btf, Reader};
+use crate::btf::Btf;
+use crate::ffi as c;
 use crate::names::c_text;
-use std::ffi::c_char;
-
-pub(crate) mod c {
-    use super::{Fit, Kind, Reader, Use, c_char};
-    unsafe extern "C" {
-        pub safe fn weir_reparenting_function() -> *const c_char;
-        pub safe fn weir_function_wanted(id: u32) -> *const Function;
-        pub fn weir_need_at(btf: *const Reader, reparents: i32, index: u32, need: *mut Need)
-        -> i32;
-    }
-
-    #[repr(C)]
-    pub struct Function {
-        pub name: *const c_char,
-        pub how: Use,
-        pub params: [*const c_char; 4],
-    }
-
-    #[repr(C)]
-    pub struct Need {
-        pub kind: Kind,
-        pub fit: Fit,
-        pub name: *const c_char,
-        pub of: *const c_char,
-        pub size_bytes: u32,
-        pub wanted_bytes: u32,
-    }
-}
 
 /// Kernels that have this function hand the pages of a removed cgroup to its parent.
 pub fn reparenting_function() -> &'static str {
@@ -38,17 +11,7 @@ pub fn reparenting_function() -> &'static str {
 }
 
 /// The module's use of a function of the kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)] // constructed by C
-pub enum Use {
-    /// Its address is found by a kprobe.
-    Found,
-    /// The module calls the function.
-    Called,
-    /// It is replaced, which takes an ftrace site.
-    Hooked,
-}
+pub use c::weir_use as Use;
 
 /// A function that the module needs by its plain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,38 +29,16 @@ pub fn needed_functions() -> impl Iterator<Item = Function> {
         let function = unsafe { c::weir_function_wanted(id).as_ref() }?;
         Some(Function {
             name: c_text(function.name)?,
-            how: function.how,
+            how: function.use_,
         })
     })
 }
 
 /// The kind of a need.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)] // constructed by C
-pub enum Kind {
-    /// A function, with these parameters.
-    Function,
-    /// A tracepoint, with these arguments.
-    Tracepoint,
-    /// A struct, of whatever size.
-    Struct,
-    /// A member of a struct, of a certain size.
-    Member,
-}
+pub use c::weir_need_kind as Kind;
 
 /// The answer to a need: a kernel has it, or it is missing or different.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)] // constructed by C
-pub enum Fit {
-    /// The kernel's is as weir knows it.
-    Fits,
-    /// The kernel has none.
-    Missing,
-    /// The kernel's differs from what weir knows.
-    Other,
-}
+pub use c::weir_fit as Fit;
 
 /// One thing that is needed of a kernel, and what it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +60,7 @@ pub struct Need {
 /// Judges a kernel by its BTF. `reparents`: it has the function [`reparenting_function()`].
 pub fn judge_kernel(btf: &Btf, reparents: bool) -> Vec<Need> {
     let need = |index| {
-        let mut need = c::Need {
+        let mut need = c::weir_need {
             kind: Kind::Function,
             fit: Fit::Missing,
             name: std::ptr::null(),

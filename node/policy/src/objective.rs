@@ -3,61 +3,10 @@
 //! within a bound: see `policy/objective.c`.
 
 use crate::UNLIMITED;
-
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_objective_step(objective: *mut Objective, look: *const Look);
-        pub fn weir_queue_narrow(queue: *mut Queue, pages: u64) -> i32;
-        pub fn weir_objective_window_ms(objective: *const Objective) -> u64;
-        pub safe fn weir_objective_spare(count: u64, per_mille: u32) -> u64;
-        pub fn weir_objective_level(budget: u64, least: u64, held: *const u64, count: u64) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// State between two looks, in pages and milliseconds.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Objective {
-    /// Pages that all limited cgroups may hold together, [`UNLIMITED`] if none is limited.
-    pub budget: u64,
-    /// The least budget that broke the bound, [`UNLIMITED`] if none did.
-    pub wall: u64,
-    /// The budget has been in effect for so long.
-    pub held_ms: u64,
-    /// Half of it or more has been held for so long.
-    pub used_ms: u64,
-    /// Measured since the bound was last broken.
-    pub calm_ms: u64,
-    /// Since anything was last measured that counts.
-    pub idle_ms: u64,
-    /// Limits are in force that do not keep the bound for so long.
-    pub vain_ms: u64,
-    /// They are as tight as they get, and the bound is broken, for so long.
-    pub stuck_ms: u64,
-    /// The value that made the budget.
-    pub without: u64,
-    /// No cgroup is limited for so long, as limits did not help.
-    pub rest_ms: u64,
-    /// So often in a row did they not.
-    pub rested: u64,
-    /// Pages that the device wrote in a second without a budget.
-    pub full: u64,
-    /// The greatest budget that slowed the device down, 0 if none did.
-    pub starved: u64,
-    /// Pages it wrote in a second with that one, 0 once that is judged.
-    pub fed: u64,
-    /// Written since the budget was last judged for it.
-    pub fed_pages: u64,
-    /// For so long.
-    pub fed_ms: u64,
-    /// Written in the second before, which counts if this one is full.
-    pub late_pages: u64,
-    /// That second, 0 if it does not count.
-    pub late_ms: u64,
-    /// The rate was kept for so long.
-    pub kept_ms: u64,
-}
+pub use c::weir_objective as Objective;
 
 impl Default for Objective {
     fn default() -> Objective {
@@ -86,26 +35,7 @@ impl Default for Objective {
 }
 
 /// A look at the cgroup, and at those that may be limited for it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
-    /// Measured since the budget has been in effect.
-    pub value: u64,
-    /// The bound that `value` should not exceed, in its unit.
-    pub bound: u64,
-    /// Pages dirty and in writeback, of those that may be limited.
-    pub held: u64,
-    /// Of them, written in a second; with `kept` by the device.
-    pub drained: u64,
-    /// No budget is below.
-    pub least: u64,
-    /// Since the look before.
-    pub elapsed_ms: u64,
-    /// Not 0 if there is a value.
-    pub measured: u32,
-    /// Of a thousand pages that were written without a budget so many have to be still; 0 for any.
-    pub kept: u32,
-}
+pub use c::weir_objective_look as Look;
 
 impl Objective {
     /// Takes one look in and changes the budget by it.
@@ -129,14 +59,7 @@ impl Objective {
 }
 
 /// The amount that a disk takes at a time.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queue {
-    /// Requests in flight at most, `nr_requests`.
-    pub requests: u64,
-    /// Size of the largest, `max_sectors_kb`.
-    pub kib: u64,
-}
+pub use c::weir_queue as Queue;
 
 impl Queue {
     /// The narrowest, in pages: four requests of 16 KiB.

@@ -1,36 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What people and container runtimes write into the knob files; see `policy/parse.c`.
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_parse_bytes(text: *const u8, len: u64, bytes: *mut u64) -> Parsed;
-        pub fn weir_parse_percent(text: *const u8, len: u64, percent: *mut u32) -> Parsed;
-        pub fn weir_parse_ratio(text: *const u8, len: u64, ratio: *mut u32) -> Parsed;
-        pub fn weir_parse_weight(text: *const u8, len: u64, weight: *mut u32) -> Parsed;
-        pub safe fn weir_check_ceiling_bytes(bytes: u64, page_bytes: u64) -> Parsed;
-        pub fn weir_parse_knob(
-            knob: u32,
-            text: *const u8,
-            len: u64,
-            page_bytes: u64,
-            value: *mut u64,
-        ) -> Parsed;
-    }
-}
+use crate::ffi as c;
 
 /// The largest byte value a file takes, other than `max`.
-pub const BYTES_MAX: u64 = i64::MAX as u64;
+pub const BYTES_MAX: u64 = c::WEIR_BYTES_MAX;
 
 /// The C functions' answer.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)] // constructed by C
-pub(crate) enum Parsed {
-    Value,
-    Invalid,
-    OutOfRange,
-}
+pub(crate) use c::weir_parsed as Parsed;
 
 /// Why a text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +35,8 @@ fn value_if_parsed<T>(parsed: Parsed, value: T) -> Result<T, Error> {
 pub fn parse_bytes(text: &[u8]) -> Result<u64, Error> {
     let mut bytes = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_bytes(text.as_ptr(), text.len() as u64, &mut bytes) };
+    let parsed =
+        unsafe { c::weir_parse_bytes(text.as_ptr().cast(), text.len() as u64, &mut bytes) };
     value_if_parsed(parsed, bytes)
 }
 
@@ -69,7 +47,8 @@ pub fn parse_bytes(text: &[u8]) -> Result<u64, Error> {
 pub fn parse_percent(text: &[u8]) -> Result<u32, Error> {
     let mut percent = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_percent(text.as_ptr(), text.len() as u64, &mut percent) };
+    let parsed =
+        unsafe { c::weir_parse_percent(text.as_ptr().cast(), text.len() as u64, &mut percent) };
     value_if_parsed(parsed, percent)
 }
 
@@ -81,7 +60,8 @@ pub fn parse_percent(text: &[u8]) -> Result<u32, Error> {
 pub fn parse_ratio(text: &[u8]) -> Result<u32, Error> {
     let mut ratio = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_ratio(text.as_ptr(), text.len() as u64, &mut ratio) };
+    let parsed =
+        unsafe { c::weir_parse_ratio(text.as_ptr().cast(), text.len() as u64, &mut ratio) };
     value_if_parsed(parsed, ratio)
 }
 
@@ -92,7 +72,8 @@ pub fn parse_ratio(text: &[u8]) -> Result<u32, Error> {
 pub fn parse_weight(text: &[u8]) -> Result<u32, Error> {
     let mut weight = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_weight(text.as_ptr(), text.len() as u64, &mut weight) };
+    let parsed =
+        unsafe { c::weir_parse_weight(text.as_ptr().cast(), text.len() as u64, &mut weight) };
     value_if_parsed(parsed, weight)
 }
 
@@ -115,7 +96,7 @@ pub fn parse_knob(knob: u32, text: &[u8], page_bytes: u64) -> Result<u64, Error>
     let parsed = unsafe {
         c::weir_parse_knob(
             knob,
-            text.as_ptr(),
+            text.as_ptr().cast(),
             text.len() as u64,
             page_bytes,
             &mut number,

@@ -1,42 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who is asking for the dirty limits, and what may be amended for them; see `policy/pass.c`.
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_pass_kind(facts: *const Facts) -> Pass;
-        pub fn weir_pass_may_cap(facts: *const Facts) -> i32;
-    }
-}
+use crate::ffi as c;
 
 /// The caller that asks for a domain's limits.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
-    /// A task that dirtied pages and may be put to sleep.
-    Writer,
-    /// A device's flusher asking whether to go on writing.
-    Flusher,
-    /// A caller that only reads the limits, such as `/proc/vmstat`.
-    Reader,
-}
+pub use c::weir_pass as Pass;
 
 /// Facts that tell the three apart. Members are C truth values: non-zero is yes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Facts {
-    /// The domain's limits are asked for on behalf of a device's writeback.
-    pub has_wb: u32,
-    /// The domain is a cgroup's, not the global one.
-    pub has_gdtc: u32,
-    /// That cgroup domain's global counterpart belongs to a device's writeback too.
-    pub gdtc_has_wb: u32,
-    /// That device's flusher is what is running.
-    pub in_flusher: u32,
-    /// The device asked for strict limits of its own (FUSE).
-    pub strictlimit: u32,
-}
+pub use c::weir_pass_facts as Facts;
 
 impl Facts {
     /// The caller that these facts tell of.

@@ -1,32 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whose limit put a task to sleep. See `policy/pause.c`.
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_pause_by(facts: *const Facts) -> Decider;
-    }
-}
+use crate::ffi as c;
+use crate::names::c_text;
 
 /// The limit that put a task to sleep: the one list of them, from `policy/names.h`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub enum Decider {
-    /// It cannot be told.
-    #[default]
-    Unknown,
-    /// The host's limit.
-    Host,
-    /// The kernel's own limit for the cgroup.
-    Cgroup,
-    /// The cgroup's ceiling, set through weir.
-    Ceiling,
-    /// A limit or ceiling of a cgroup above.
-    Ancestor,
-    /// The device's share of a limit.
-    Device,
-}
+pub use c::weir_pause_by as Decider;
 
 impl Decider {
     /// Each by its number in `enum weir_pause_by`.
@@ -41,7 +20,7 @@ impl Decider {
 
     /// The name that `memory.dirty_stat` and the event `weir:dirty_pause` have for it.
     pub fn name(self) -> &'static str {
-        crate::names::decider_name(self as u32).unwrap_or_default()
+        c_text(c::weir_decider_name(self)).unwrap_or_default()
     }
 
     /// The decider of a name.
@@ -67,25 +46,7 @@ impl PartialOrd for Decider {
 }
 
 /// Facts of a pause, in pages; the two before the last are C truth values.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Facts {
-    /// The limit of the domain the kernel decided by.
-    pub thresh: u64,
-    /// Dirty pages it counted there.
-    pub dirty: u64,
-    /// The limit of the cgroup's domain in the same pass, amended.
-    pub cgroup_thresh: u64,
-    /// The count of the cgroup's domain in the same pass, amended.
-    pub cgroup_dirty: u64,
-    /// The cgroup's domain was seen in this pass.
-    pub cgroup_seen: u32,
-    /// The device asked for strict limits of its own (FUSE).
-    pub strictlimit: u32,
-    /// Within the cgroup's domain: the kernel's own limit, the ceiling, or an ancestor's.
-    pub judged_by: Decider,
-}
+pub use c::weir_pause_facts as Facts;
 
 impl Facts {
     /// The decider of the pause.
@@ -98,6 +59,21 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_has_its_name_of_c() {
+        for decider in Decider::ALL {
+            assert_eq!(format!("{decider:?}").to_lowercase(), decider.name());
+            assert_eq!(Decider::by_name(decider.name()), Some(decider));
+        }
+        let keys = (0..).map_while(crate::names::stat_key);
+        let counted = keys.filter(|key| key.name.starts_with("nr_throttled_by_"));
+        assert!(
+            counted
+                .map(|key| &key.name["nr_throttled_by_".len()..])
+                .eq(Decider::ALL.map(Decider::name))
+        );
+    }
 
     /// The example at the top of `policy/pause.c`.
     #[test]

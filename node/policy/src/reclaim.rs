@@ -1,78 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which cgroups reclaim for themselves, and how much: see `policy/reclaim.c`.
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub safe fn weir_reclaim_rate(was: u64, pages: u64, elapsed_ms: u64) -> u64;
-        pub safe fn weir_reclaim_headroom(
-            memory: u64,
-            headroom: u64,
-            free: u64,
-            stalled: i32,
-        ) -> u64;
-        pub safe fn weir_reclaim_idle(memory: u64) -> u64;
-        pub safe fn weir_reclaim_idle_wait(
-            was_ms: u64,
-            asked: u64,
-            stolen: u64,
-            refaulted: u64,
-        ) -> u64;
-        pub fn weir_reclaim_floor(
-            host: *const HostMemory,
-            group: *const Group,
-            weights: u64,
-        ) -> u64;
-        pub fn weir_reclaim_weights(groups: *const Group, count: u64) -> u64;
-        pub fn weir_reclaim_limits(
-            host: *const HostMemory,
-            groups: *const Group,
-            count: u64,
-            limits: *mut u64,
-        );
-    }
-}
+use crate::ffi as c;
 
 /// Weight of a cgroup by default, and of all that is in no listed cgroup together.
-pub const WEIGHT: u32 = 100;
+pub const WEIGHT: u32 = c::WEIR_RECLAIM_WEIGHT;
 
 /// The host's memory, in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct HostMemory {
-    /// Memory that is free and that all groups hold.
-    pub memory: u64,
-    /// Memory that is free beyond the high watermarks.
-    pub free: u64,
-    /// The part of it that should stay free.
-    pub headroom: u64,
-}
+pub use c::weir_reclaim_host as HostMemory;
 
 /// A cgroup, in pages and pages per second.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Group {
-    /// Memory charged to it: `memory.current`.
-    pub usage: u64,
-    /// Its `memory.high` as set by an earlier step, [`crate::UNLIMITED`] if by none.
-    pub limit: u64,
-    /// `memory.min` or `memory.low`, the larger.
-    pub protection: u64,
-    /// The part of `usage` that cannot be reclaimed, as anonymous memory without swap.
-    pub pinned: u64,
-    /// Pages it allocates in a second.
-    pub rate: u64,
-    /// Pages reclaimed of it in a second.
-    pub stolen: u64,
-    /// Pages of those that it needs again in a second.
-    pub refaulted: u64,
-    /// Its share of allocation and of memory; 0 counts as 1.
-    pub weight: u32,
-    /// Not 0 if `memory.high` is another program's, which stays as it is.
-    pub fixed: u32,
-}
+pub use c::weir_reclaim_group as Group;
 
 /// A rate in pages per second that was `was`, of `pages` in the last `elapsed_ms`.
 pub fn update_rate(was: u64, pages: u64, elapsed_ms: u64) -> u64 {

@@ -1,48 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a wb has newly recorded as dirtied, each page once; see `policy/recorded.c`.
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_recorded_note(recorded: *mut Recorded, look: *const WbSnapshot) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// The most pages that tasks of a cgroup may have dirtied and not reported.
-pub const AHEAD_MOST: u64 = 2_048;
+pub const AHEAD_MOST: u64 = c::WEIR_AHEAD_MOST as u64;
 
 /// The counts of a wb, as one pass reads them, in pages and nanoseconds.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct WbSnapshot {
-    /// Before the first count was read.
-    pub begun_ns: u64,
-    /// After the last count was read.
-    pub ended_ns: u64,
-    /// Recorded as dirtied since the wb was made.
-    pub dirtied: u64,
-    /// Recorded as written since then.
-    pub written: u64,
-    /// Dirty pages and those in writeback.
-    pub queued: u64,
-    /// Pages that the pass's task dirtied and is yet to report: of a first look, the most that is
-    /// new.
-    pub unreported: u64,
-    /// C truth value: the first look ever, or after a pause.
-    pub first: u32,
-}
+pub use c::weir_wb_snapshot as WbSnapshot;
 
 /// The state of knowledge of what a wb has recorded.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Recorded {
-    /// Pages that it had recorded as dirtied.
-    pub pages: u64,
-    /// End of the look that said so.
-    pub ended_ns: u64,
-}
+pub use c::weir_recorded as Recorded;
 
 impl Recorded {
     /// Notes a look. Returns the pages that are new.

@@ -3,37 +3,21 @@
 //! `policy/reserve.c`.
 
 use crate::ceiling::Limits;
+use crate::ffi as c;
 use crate::pass::Pass;
-
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_reserve_unused(floor: u64, claimed: u64) -> u64;
-        pub fn weir_reserve_beyond(floor: u64, claimed: u64) -> u64;
-        pub fn weir_host_amend(limits: *mut Limits, host: *const Reservation, kind: Pass) -> i32;
-    }
-}
 
 /// Of `floor`, what those pages that claim it leave.
 pub fn unused_pages(floor: u64, claimed: u64) -> u64 {
-    // SAFETY: takes and returns integers.
-    unsafe { c::weir_reserve_unused(floor, claimed) }
+    c::weir_reserve_unused(floor, claimed)
 }
 
 /// Of the pages that claim `floor`, those it has no room for: they claim the next one up.
 pub fn pages_beyond(floor: u64, claimed: u64) -> u64 {
-    // SAFETY: takes and returns integers.
-    unsafe { c::weir_reserve_beyond(floor, claimed) }
+    c::weir_reserve_beyond(floor, claimed)
 }
 
 /// The reservation that the host's limits are amended for, in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Reservation {
-    /// Sum of [`unused_pages`] over all floors.
-    pub unused: u64,
-}
+pub use c::weir_host as Reservation;
 
 impl Reservation {
     /// Lowers the limits of the host's domain. Returns false and changes nothing if nothing is

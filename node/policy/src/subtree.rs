@@ -2,32 +2,10 @@
 //! What a subtree holds, summed up one level at a time. See `policy/subtree.c`.
 
 use crate::ceiling::Counts;
-
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub safe fn weir_subtree_pages(sum: i64) -> u64;
-        pub fn weir_subtree_change(told: *const Counts, own: *const Counts) -> Tally;
-        pub fn weir_subtree_add(
-            subtree: *mut Subtree,
-            change: *mut Tally,
-            floor: u64,
-            foreign: u64,
-        ) -> u64;
-    }
-}
+use crate::ffi as c;
 
 /// A change of pages, which one level adds to its sums and hands to the next.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Change of dirty pages.
-    pub dirty: i64,
-    /// Change of pages in writeback.
-    pub writeback: i64,
-    /// Of both, what no floor further down has room for.
-    pub claim: i64,
-}
+pub use c::weir_tally as Tally;
 
 impl Tally {
     /// The change that a cgroup is to report to its path: `told` was the last report, it holds
@@ -39,18 +17,7 @@ impl Tally {
 }
 
 /// The sums of one level, in pages. Racing updates can make one briefly negative.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Subtree {
-    /// Dirty pages of the subtree.
-    pub dirty: i64,
-    /// Its pages in writeback.
-    pub writeback: i64,
-    /// Of both, what no floor further down has room for.
-    pub claim: i64,
-    /// Of the claims, what the parent was told.
-    pub beyond: i64,
-}
+pub use c::weir_subtree as Subtree;
 
 impl Subtree {
     /// Adds `change` at a level with `floor`, of which tasks below fill `foreign` pages with other

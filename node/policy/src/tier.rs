@@ -3,56 +3,27 @@
 //! `policy/tier.c` (budgets), `tier_share.c` (hierarchies), `tier_lend.c` (what is idle) and
 //! `tier_plan.c` (what moves now).
 
+use crate::ffi as c;
+
 #[cfg(test)]
 mod tests;
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_tier_upto(tiers: *const Tiers, ratio: u32, limit: u64, last: u32) -> u64;
-        pub fn weir_tier_budget(tiers: *const Tiers, ratio: u32, limit: u64, tier: u32) -> u64;
-        pub fn weir_tier_below(tiers: *const Tiers, tier: u32) -> u32;
-        pub fn weir_tier_raises(tiers: *const Tiers, from: u32, to: u32) -> i32;
-        pub fn weir_tier_headroom(capacity: u64) -> u64;
-        pub fn weir_tier_band(settings: *const Settings, budget: u64) -> u64;
-        pub fn weir_tier_plan(
-            tiers: *const Tiers,
-            room: *const Room,
-            settings: *const Settings,
-            groups: *const Group,
-            work: *mut Work,
-            moves: *mut Move,
-            count: u32,
-        );
-    }
-}
-
 /// The most tiers there can be.
-pub const TIERS_MAX: usize = 8;
+pub const TIERS_MAX: usize = c::WEIR_TIERS_MAX as usize;
 /// Between two tiers that follow each other.
-pub const BOUNDARIES: usize = TIERS_MAX - 1;
+pub const BOUNDARIES: usize = c::WEIR_TIER_BOUNDARIES as usize;
 /// It is known which pages are hot.
-pub const HEAT_KNOWN: u32 = 1;
+pub const HEAT_KNOWN: u32 = c::WEIR_TIER_HEAT_KNOWN;
 /// It is guessed from a sample: good for exchanging a cgroup's own pages, not for demands on
 /// others.
-pub const HEAT_GUESSED: u32 = 2;
+pub const HEAT_GUESSED: u32 = c::WEIR_TIER_HEAT_GUESSED;
 /// A ratio that is not set: the top tier's part of all capacity.
-pub const BY_CAPACITY: u32 = u32::MAX;
+pub const BY_CAPACITY: u32 = c::WEIR_TIER_BY_CAPACITY as u32;
 /// The parent of a group that has none in the list.
-pub const NO_PARENT: u32 = u32::MAX;
+pub const NO_PARENT: u32 = c::WEIR_TIER_NO_PARENT as u32;
 
 /// The host's tiers, fastest first.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Tiers {
-    /// Pages present in each.
-    pub capacity: [u64; TIERS_MAX],
-    /// How many there are.
-    pub count: u32,
-    /// The part of each limit that may be in the top tier, in percent, or [`BY_CAPACITY`].
-    pub ratio: u32,
-}
+pub use c::weir_tiers as Tiers;
 
 impl Tiers {
     /// Tiers of these capacities, with the ratio by capacity; what is beyond [`TIERS_MAX`] is
@@ -95,29 +66,7 @@ impl Tiers {
 }
 
 /// One cgroup as the plan sees it; counts in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Group {
-    /// Pages in each tier, with descendants'.
-    pub held: [u64; TIERS_MAX],
-    /// Of them, read of late; looked at only if `heat_known` is not 0.
-    pub hot: [u64; TIERS_MAX],
-    /// `memory.min` in pages.
-    pub min: u64,
-    /// `memory.low` in pages.
-    pub low: u64,
-    /// `memory.high`, [`crate::UNLIMITED`] if none.
-    pub high: u64,
-    /// `memory.max`, [`crate::UNLIMITED`] if none.
-    pub max: u64,
-    /// `memory.toptier_ratio`, or [`BY_CAPACITY`].
-    pub ratio: u32,
-    /// How well `hot` is known: not at all (0), [`HEAT_KNOWN`] or [`HEAT_GUESSED`].
-    pub heat_known: u32,
-    /// The parent's place in the list, before this one's, or [`NO_PARENT`].
-    pub parent: u32,
-}
+pub use c::weir_tier_group as Group;
 
 impl Default for Group {
     fn default() -> Group {
@@ -136,35 +85,15 @@ impl Default for Group {
 }
 
 /// Where there is room, in pages for each tier.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Room {
-    /// Pages that are free now, by tier.
-    pub free: [u64; TIERS_MAX],
-    /// Of that, what is left to allocations.
-    pub headroom: [u64; TIERS_MAX],
-}
+pub use c::weir_tier_room as Room;
 
 /// Free pages of a tier of `capacity` pages that no move should use up.
 pub fn headroom(capacity: u64) -> u64 {
-    // SAFETY: takes and returns an integer.
-    unsafe { c::weir_tier_headroom(capacity) }
+    c::weir_tier_headroom(capacity)
 }
 
 /// How the plan is to be made.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Settings {
-    /// A difference of fewer pages is none.
-    pub band: u64,
-    /// The most pages across one boundary, each way.
-    pub step: u64,
-    /// Not 0: a cgroup above its budget keeps what no other wants, and idle memory is used beyond
-    /// budgets.
-    pub lend: u32,
-}
+pub use c::weir_tier_settings as Settings;
 
 impl Settings {
     /// The difference that is none, for a budget of this many pages.
@@ -175,29 +104,7 @@ impl Settings {
 }
 
 /// Why a group moves, or does not; of the topmost boundary where there is something to say.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reason {
-    /// Within its budget.
-    #[default]
-    Balanced,
-    /// Above its budget, and no other cgroup wants it.
-    Keeps,
-    /// Above its budget, goes down to it.
-    Returns,
-    /// Within its budget, for others' protection or hot pages.
-    Yields,
-    /// Below its budget or protection, goes up.
-    Takes,
-    /// Takes idle memory, or cold pages' place, beyond its budget.
-    Borrows,
-    /// Its own cold pages for its own hot ones.
-    Exchanges,
-    /// Would go up, no room there.
-    WaitsAbove,
-    /// Would go down, no room there.
-    WaitsBelow,
-}
+pub use c::weir_tier_reason as Reason;
 
 impl Reason {
     /// The state in words, for people.
@@ -218,42 +125,10 @@ impl Reason {
 
 /// What is to move of one group; the first of each array is across the boundary below the first
 /// tier, to and from the next one that has memory ([`Tiers::below`]).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Move {
-    /// Pages to take down across each boundary.
-    pub demote: [u64; BOUNDARIES],
-    /// Pages to bring up across each boundary.
-    pub promote: [u64; BOUNDARIES],
-    /// What may lie above each boundary: its own budget, or what its ancestors leave of theirs.
-    pub budget: [u64; BOUNDARIES],
-    /// Why no more is moved.
-    pub reason: Reason,
-}
-
-/// Shares above one boundary.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Levels {
-    pub(crate) min: u64,
-    pub(crate) low: u64,
-    pub(crate) budget: u64,
-}
+pub use c::weir_tier_move as Move;
 
 /// The plan's scratch memory for one group.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Work {
-    pub(crate) levels: Levels,
-    pub(crate) claims: Levels,
-    pub(crate) children: Levels,
-    pub(crate) held: u64,
-    pub(crate) children_held: u64,
-    pub(crate) demand: [u64; 5],
-    pub(crate) supply: [u64; 4],
-    pub(crate) over: u64,
-    pub(crate) inner: u32,
-}
+pub(crate) use c::weir_tier_work as Work;
 
 /// What should move now, for each group in the order of the list. A group with children in the list
 /// moves nothing itself: it bounds them. A `parent` that does not stand before its child is none.

@@ -2,45 +2,15 @@
 //! What a cgroup's flushers have under writeback at once, `memory.writeback_bytes`; see
 //! `policy/window.c`. Pages and nanoseconds.
 
-mod c {
-    use super::*;
-    unsafe extern "C" {
-        pub fn weir_window_part(window: u64) -> u64;
-        pub fn weir_window_excess(window: u64, in_flight: u64) -> u64;
-        pub fn weir_window_sleep_ns(excess: u64, rate: *const Rate) -> u64;
-        pub fn weir_window_rate_note(rate: *mut Rate, pages: u64, ns: u64, part: u64);
-        pub fn weir_window_pace(
-            mark: *mut Mark,
-            device: *mut Device,
-            now: *const Progress,
-        ) -> core::ffi::c_uint;
-        pub fn weir_window_taken(
-            window: u64,
-            pace: core::ffi::c_uint,
-            own: u64,
-            all: u64,
-            moving: u64,
-            held: u64,
-        ) -> u64;
-        pub fn weir_places_part(places: u32, asking: u32) -> u32;
-    }
-}
+use crate::ffi as c;
 
 /// The least window, in bytes.
-pub const WINDOW_MIN: u64 = 64 << 10;
+pub const WINDOW_MIN: u64 = c::WEIR_WINDOW_MIN as u64;
 /// The longest time that one call of a filesystem's writepages is held, in milliseconds.
-pub const CALL_MOST_MS: u64 = 200;
+pub const CALL_MOST_MS: u64 = c::WEIR_WINDOW_CALL_MOST_MS as u64;
 
 /// The rate at which pages were written of late.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Rate {
-    /// Pages that were written.
-    pub pages: u64,
-    /// The time that they took, in nanoseconds.
-    pub ns: u64,
-}
+pub use c::weir_window_rate as Rate;
 
 impl Rate {
     /// Notes that `pages` were written in `ns`, while a flusher waited that submits `part` pages at
@@ -56,56 +26,30 @@ impl Rate {
 pub enum Pace {
     /// Nothing is known, or they are late.
     #[default]
-    Unknown = 0,
+    Unknown = c::WEIR_PACE_UNKNOWN as isize,
     /// They are written as fast as any.
-    Moves,
+    Moves = c::WEIR_PACE_MOVES as isize,
     /// Others' later ones were written before them: something holds them above the device.
-    Held,
+    Held = c::WEIR_PACE_HELD as isize,
 }
 
 /// A flusher's pages at a time, which are due before later ones of others. All 0 at first.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
-    pub(crate) submitted: u64,
-    pub(crate) in_flight: u64,
-    pub(crate) others: u64,
-    pub(crate) ms: u64,
-    pub(crate) pace: u64,
-}
+pub use c::weir_window_mark as Mark;
 
 /// The least time of late in which a flusher's pages were written. All 0 at first.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Device {
-    pub(crate) least_ms: u64,
-    pub(crate) since_ms: u64,
-}
+pub use c::weir_window_device as Device;
 
 /// What a flusher and all others on the device have written, and have in flight; pages, by a time
 /// in milliseconds.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Pages of the flusher that are written.
-    pub written: u64,
-    /// Pages of the flusher under writeback.
-    pub in_flight: u64,
-    /// Pages of all others that are written.
-    pub others_written: u64,
-    /// Pages of all others under writeback.
-    pub others_in_flight: u64,
-    /// The time.
-    pub ms: u64,
-}
+pub use c::weir_window_progress as Progress;
 
 impl Mark {
     /// Notes how far all have come; how the flusher's pages get on.
     pub fn note_progress(&mut self, device: &mut Device, now: &Progress) -> Pace {
         // SAFETY: all three are valid structs of the C layouts.
         match unsafe { c::weir_window_pace(self, device, now) } {
-            1 => Pace::Moves,
-            2 => Pace::Held,
+            c::WEIR_PACE_MOVES => Pace::Moves,
+            c::WEIR_PACE_HELD => Pace::Held,
             _ => Pace::Unknown,
         }
     }
@@ -124,30 +68,25 @@ pub struct InFlight {
 
 /// Pages that count against a window of `window` for a flusher of `pace` with `own` in flight.
 pub fn taken_pages(window: u64, pace: Pace, own: u64, below: &InFlight) -> u64 {
-    // SAFETY: pure arithmetic.
-    unsafe {
-        c::weir_window_taken(
-            window,
-            pace as u32,
-            own,
-            below.all,
-            below.moving,
-            below.held,
-        )
-    }
+    c::weir_window_taken(
+        window,
+        pace as u32,
+        own,
+        below.all,
+        below.moving,
+        below.held,
+    )
 }
 
 /// Pages that a flusher submits at a time under a window of `window` pages.
 pub fn part_pages(window: u64) -> u64 {
-    // SAFETY: pure arithmetic.
-    unsafe { c::weir_window_part(window) }
+    c::weir_window_part(window)
 }
 
 /// Pages to be written before there is room for a part, with `in_flight` under writeback; 0 if
 /// there is room.
 pub fn excess_pages(window: u64, in_flight: u64) -> u64 {
-    // SAFETY: pure arithmetic.
-    unsafe { c::weir_window_excess(window, in_flight) }
+    c::weir_window_excess(window, in_flight)
 }
 
 /// For how long a flusher sleeps, in nanoseconds, until `excess` pages are written at `rate`.
@@ -158,8 +97,7 @@ pub fn sleep_ns(excess: u64, rate: &Rate) -> u64 {
 
 /// Flushers that may sleep at a time in each of `asking` cgroups side by side, of `places` for all.
 pub fn places_part(places: u32, asking: u32) -> u32 {
-    // SAFETY: pure arithmetic.
-    unsafe { c::weir_places_part(places, asking) }
+    c::weir_places_part(places, asking)
 }
 
 #[cfg(test)]

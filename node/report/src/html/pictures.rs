@@ -78,8 +78,10 @@ const TASKS: usize = 30;
 /// Cgroups with a line of their own.
 const CGROUPS: usize = 8;
 
-/// Waits whose percentiles are drawn.
-const LATENCIES: [(&str, &str, fn(&Loss) -> bool); 2] = [
+/// A wait whose percentiles are drawn: its title, a line about it, and whether a loss is one.
+type Latency = (&'static str, &'static str, fn(&Loss) -> bool);
+
+const LATENCIES: [Latency; 2] = [
     (
         "How long fsync took, by cgroup",
         "Calls of fsync and the like, and waits for the journal,",

@@ -10,6 +10,7 @@ use crate::model::event::{
 };
 use crate::model::reclaim::{Reason, Slept};
 use knobs::PageSize;
+use policy::pause::Decider;
 
 /// Named fields of one record.
 pub trait Fields {
@@ -178,9 +179,10 @@ fn decode_pause(fields: &dyn Fields, pages: PageSize) -> Result<Pause, Lacks> {
 /// The domain's name: text in a line of text, the module's number for it in a record.
 fn decider_name(fields: &dyn Fields) -> Result<String, Lacks> {
     match fields.number_of("by").and_then(|n| u32::try_from(n).ok()) {
-        Some(number) => Ok(policy::names::decider_name(number)
-            .unwrap_or(policy::pause::Decider::Unknown.name())
-            .into()),
+        Some(number) => {
+            let decider = Decider::ALL.get(number as usize).copied();
+            Ok(decider.unwrap_or_default().name().into())
+        }
         None => fields.text_of("by").ok_or(Lacks("by")),
     }
 }
