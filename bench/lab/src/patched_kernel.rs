@@ -54,9 +54,9 @@ pub struct Asked {
 /// The two kernels to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Without the patches.
+    /// The kernel without the patches.
     Stock,
-    /// With them.
+    /// The kernel with the patches.
     Patched,
 }
 
