@@ -236,7 +236,7 @@ fn write_config(source: &Path, base: &[&str], fragment: &str) -> Result<()> {
     let lost = lost_options(fragment, &config);
     ensure!(
         lost.is_empty(),
-        "the kernel's source does not take these lines of its fragment in bench/lab/data: {}",
+        "the kernel's source does not take these lines of its configuration (bench/lab/data, or --config): {}",
         lost.join(", ")
     );
     Ok(())
@@ -322,6 +322,8 @@ fn run_make(source: &Path, arguments: &[&str]) -> Result<()> {
         .args(arguments)
         .env_remove("MAKEFLAGS")
         .env_remove("MFLAGS")
+        // A report on stdout is for programs to read.
+        .stdout(std::io::stderr())
         .status()
         .map_err(|error| missing_program("make", error))?;
     if !status.success() {

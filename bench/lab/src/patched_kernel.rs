@@ -130,7 +130,12 @@ impl<'a> Bench<'a> {
     /// The compiler's first error, and after which patch.
     pub fn get_kernel(&self, side: Side, say: &dyn Fn(&str)) -> Result<Kernel> {
         if side == Side::Patched && self.asked.each {
-            for (count, patch) in self.patches.iter().enumerate().take(self.patches.len() - 1) {
+            for (count, patch) in self
+                .patches
+                .iter()
+                .enumerate()
+                .take(self.patches.len().saturating_sub(1))
+            {
                 let why = || format!("with the patches up to `{}`", patch.name);
                 self.build_side(side, count + 1, say).with_context(why)?;
             }
