@@ -333,20 +333,15 @@ static bool owe_bandwidth(const struct weir_bandwidth_hold *hold)
 void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_hold *hold)
 {
 	bool observe = READ_ONCE(weir_observe);
-	struct cgroup_subsys_state *css;
 	struct weir_record *record;
 
 	/* without that account of the task's, a refused pass would report its pages again */
 	if (!IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) && (flags & BDP_ASYNC))
 		pages = 0;
 	rcu_read_lock();
-	css = css_of_current();
-	record = weir_record_nearest(css);
+	record = weir_record_nearest(css_of_current());
 	if (record)
 		report_pages(record, pages, hold);
-	/* a bound on its path is about the task, also where a wb is not its cgroup's */
-	if (hold->number && record->css != css)
-		weir_record_make_in_pass(css);
 	if (weir_bandwidth_holds(hold)) {
 		if (observe) {
 			weir_count(record, would_pace);

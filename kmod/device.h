@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What tasks below a floor dirtied, and what their wbs recorded.  Included by weir.h. */
+/* Pages that tasks below a floor dirtied, and that their wbs recorded.  Included by weir.h. */
 #ifndef WEIR_DEVICE_H
 #define WEIR_DEVICE_H
 

@@ -166,6 +166,21 @@ static int charged_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return listed_pass(wb, pages_dirtied, flags, &state);
 }
 
+/*
+ * Make the record of the current task's cgroup, if it has none: a bandwidth is about the
+ * task, also where a wb is not its cgroup's.
+ */
+static void make_own_record(void)
+{
+	struct cgroup_subsys_state *css;
+
+	rcu_read_lock();
+	css = task_css(current, memory_cgrp_id);
+	if (!weir_record_find(css))
+		weir_record_make_in_pass(css);
+	rcu_read_unlock();
+}
+
 /* A pass where a bandwidth is set. */
 static noinline int bounded_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 				 unsigned int flags)
@@ -174,6 +189,9 @@ static noinline int bounded_pass(struct bdi_writeback *wb, unsigned long pages_d
 	int ret;
 
 	weir_bandwidth_pass(pages_dirtied, flags, &hold);
+	/* there is a bound on its path */
+	if (hold.number)
+		make_own_record();
 	ret = charged_pass(wb, pages_dirtied, flags);
 	if (hold.least)
 		current->nr_dirtied_pause =

@@ -40,7 +40,7 @@ struct weir_pass_state {
 };
 
 /*
- * What a pass finds on its path between two sleeps, by one look-up and one walk.  Of the
+ * A stretch of a pass, between two sleeps: its path, by one look-up and one walk.  Of the
  * RCU section that it is opened in, and never kept beyond.
  */
 struct weir_stretch {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What floors reserve and do not use, and the limits that passes find for it.  Included by weir.h. */
+/* Pages that floors reserve and do not use, and the limits that passes find for them.  Included by weir.h. */
 #ifndef WEIR_RESERVE_H
 #define WEIR_RESERVE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How the module was loaded, and what the beat found last.  Included by weir.h. */
+/* The module as it was loaded, and what the beat found last.  Included by weir.h. */
 #ifndef WEIR_STATE_H
 #define WEIR_STATE_H
 

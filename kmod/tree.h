@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a subtree holds, and what memory leaves it.  Included by weir.h. */
+/* Sums of a subtree, and the room that memory leaves it.  Included by weir.h. */
 #ifndef WEIR_TREE_H
 #define WEIR_TREE_H
 

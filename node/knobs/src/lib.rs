@@ -17,6 +17,7 @@ mod page;
 
 use policy::names;
 use policy::parse::{self, Error};
+use policy::pause::Decider;
 use policy::{bandwidth, ceiling, division, window};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -222,6 +223,12 @@ pub fn parse_stat(text: &str) -> impl Iterator<Item = (&str, u64)> {
         };
         Some((key, value))
     })
+}
+
+/// The names that `memory.dirty_stat` and the event `weir:dirty_pause` have for those whose limit
+/// put a task to sleep, by number.
+pub fn decider_names() -> impl Iterator<Item = &'static str> {
+    Decider::ALL.into_iter().map(Decider::name)
 }
 
 #[cfg(test)]

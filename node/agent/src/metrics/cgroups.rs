@@ -9,7 +9,6 @@ use crate::tree::CgroupDir;
 use observe::cgroup::Cgroup;
 use observe::read::cgroup::{self, Want};
 use observe::stack::Stack;
-use policy::pause::Decider;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -239,7 +238,7 @@ impl Table {
                 family.add(&labels, seconds_from_us(waited));
             }
         }
-        for by in Decider::ALL.map(Decider::name) {
+        for by in knobs::decider_names() {
             let labels = [(CGROUP, path), ("by", &by.into())];
             if let Some(pauses) = value(&format!("nr_throttled_by_{by}")) {
                 self.pauses.add(&labels, pauses);

@@ -19,6 +19,7 @@ use crate::model::event::Limits;
 use crate::model::observation::Observation;
 use crate::model::stall::{Stall, Throttled};
 use policy::pause::Decider;
+use serde::Serializer;
 
 /// The root cgroup's inode, where nothing says what it is.
 const ROOT_INODE: u64 = 1;
@@ -60,6 +61,14 @@ pub fn deciding_domain(seen: &Observation, stall: &Stall, throttled: &Throttled)
         (true, true) if strict == Some(false) => Decider::Cgroup,
         (true, true) => Decider::Unknown,
     }
+}
+
+/// A decider in JSON is its name.
+pub(super) fn serialize_decider<S: Serializer>(
+    decider: &Decider,
+    json: S,
+) -> Result<S::Ok, S::Error> {
+    json.serialize_str(decider.name())
 }
 
 /// The host's limits nearest to a time.

@@ -18,7 +18,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Level {
     /// The domain that it is of.
-    #[serde(serialize_with = "super::verdict::decider_name")]
+    #[serde(serialize_with = "super::domain::serialize_decider")]
     pub domain: Decider,
     /// Writers are held from so many bytes on; absent if unknown.
     pub freerun_bytes: Option<u64>,

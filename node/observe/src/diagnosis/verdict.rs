@@ -51,10 +51,6 @@ impl From<Cause> for &'static str {
     }
 }
 
-pub(super) fn decider_name<S: Serializer>(decider: &Decider, json: S) -> Result<S::Ok, S::Error> {
-    json.serialize_str(decider.name())
-}
-
 fn by_decider<S: Serializer>(seconds: &BTreeMap<Decider, f64>, json: S) -> Result<S::Ok, S::Error> {
     json.collect_map(seconds.iter().map(|(decider, s)| (decider.name(), s)))
 }
