@@ -102,7 +102,7 @@ struct weir_disk {
 	const struct backing_dev_info *bdi;	/* to be compared; each flusher's wb holds it */
 	spinlock_t lock;
 	struct weir_branch top;
-	struct weir_window_device pages;	/* how fast they are written */
+	struct weir_window_device pages;	/* the least time that they took */
 	struct xarray branches;		/* by the id of the cgroup's css */
 	struct list_head flushers;	/* the one looked at longest ago first */
 	/* those that compete, inside of a call and not; the one that asked longest ago first */

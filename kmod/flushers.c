@@ -240,7 +240,7 @@ static void count_in_flight(struct weir_flusher *flusher, u64 in_flight, enum we
 	flusher->pace = pace;
 }
 
-/* How its pages get on, by a sum of the device's that is as old as the looks at others. */
+/* Note the pace of its pages, by a sum of the device's that is as old as the looks at others. */
 static void note_pace(struct weir_disk *disk, struct weir_flusher *flusher)
 {
 	struct weir_window_progress now = {

@@ -465,7 +465,7 @@ weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
 /* One call of a filesystem's writepages is held no longer, all its parts together. */
 #define WEIR_WINDOW_CALL_MOST_MS	200ULL
 
-/* How a flusher's pages get on beside those of others on the device. */
+/* Pace of a flusher's pages beside those of others on the device. */
 enum weir_pace {
 	WEIR_PACE_UNKNOWN,
 	WEIR_PACE_MOVES,

@@ -95,7 +95,7 @@ static void set_mark(struct weir_window_mark *mark, const struct weir_window_pro
 	mark->ms = now->ms;
 }
 
-/* Pages were written @ms after they were due, by @now_ms: is that the least of late? */
+/* Pages were written @ms after they were due, by @now_ms.  Keeps the least of late. */
 static void note_least(struct weir_window_device *device, weir_u64 ms, weir_u64 now_ms)
 {
 	if (ms > device->least_ms && now_ms - device->since_ms < WINDOW_LEAST_MS)

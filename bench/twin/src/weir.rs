@@ -140,7 +140,7 @@ pub struct Weir {
     /// By number of the writeback, and how many of them are held.
     flushers: Vec<window::Flusher>,
     held: u32,
-    /// By disk: how the flushers' pages get on.
+    /// By disk: the pace of the flushers' pages.
     paces: BTreeMap<usize, window::DiskPace>,
     /// Limit that a cgroup's domain was judged by in the last pass.
     pub judged_by: Decider,

@@ -176,7 +176,7 @@ fn a_weight_at_the_top_makes_the_root_the_scope() {
     assert!(outcome.used >= 99.0, "{}", outcome.used);
 }
 
-/// What a sync submits is charged and held by nothing. One of little weight that syncs more than
+/// Nothing charges or holds pages that a sync submits. One of little weight that syncs more than
 /// its part gets its other pages written all the same.
 #[test]
 fn pages_that_no_sync_is_about_are_written_beside_ones_own_syncs() {

@@ -21,7 +21,7 @@ impl Rate {
     }
 }
 
-/// How a flusher's pages get on beside those of others on the device.
+/// Pace of a flusher's pages beside those of others on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
     /// Nothing is known, or they are late.
@@ -39,8 +39,8 @@ pub use c::weir_window_mark as Mark;
 /// The least time of late in which a flusher's pages were written. All 0 at first.
 pub use c::weir_window_device as Device;
 
-/// What a flusher and all others on the device have written, and have in flight; pages, by a time
-/// in milliseconds.
+/// Pages that a flusher and all others on the device have written, and have in flight, at a time in
+/// milliseconds.
 pub use c::weir_window_progress as Progress;
 
 impl Mark {
@@ -58,11 +58,11 @@ impl Mark {
 /// Pages below a window: all in flight, and those of flushers that move or are held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
-    /// Of all flushers.
+    /// Pages of all flushers below the window.
     pub all: u64,
-    /// Of those that move.
+    /// Pages of those flushers that move.
     pub moving: u64,
-    /// Of those that are held.
+    /// Pages of those flushers that are held.
     pub held: u64,
 }
 
@@ -166,7 +166,7 @@ mod tests {
         let (mut mark, mut device) = (Mark::default(), Device::default());
         let mut note = |now: Progress| mark.note_progress(&mut device, &now);
         assert_eq!(note(progress(5000, 0, 16, (0, 48))), Pace::Unknown);
-        // Not before what may have been in front, twice, and a part.
+        // Twice as many as may have been in front, and a part, are no proof.
         assert_eq!(note(progress(5028, 0, 16, (112, 48))), Pace::Unknown);
         assert_eq!(note(progress(5029, 0, 16, (113, 48))), Pace::Held);
         // Written at last, it says nothing; a next part says so.
@@ -220,7 +220,7 @@ mod tests {
         // Half the window is for those that move, however much others have.
         assert_eq!(taken(Pace::Moves, 16, below(16, 200, 64)), 48);
         assert_eq!(taken(Pace::Moves, 0, below(0, 200, 64)), 0);
-        // What is held has a window of its own.
+        // Held pages have a window of their own.
         assert_eq!(taken(Pace::Held, 16, below(64, 48, 0)), 48);
         assert_eq!(taken(Pace::Held, 0, below(64, 48, 0)), 64);
     }

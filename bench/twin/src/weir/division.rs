@@ -28,12 +28,12 @@ const RENEW: Ticks = HZ * 20 / 1000;
 /// Pages that wait for a turn for so long count no sync's any more.
 const TURN: Ticks = HZ * division::TURN_MS / 1000;
 
-/// Has it waited for its turn, since `held`, for so long?
+/// It has waited for its turn for so long, since `held`.
 fn is_owed_turn(held: Option<Ticks>, now: Ticks) -> bool {
     held.is_some_and(|held| now > held + TURN)
 }
 
-/// Since when it waits, with `lead` pages to be submitted by others before.
+/// Begin of its wait, with `lead` pages to be submitted by others before.
 fn note_held(held: Option<Ticks>, lead: u64, now: Ticks) -> Option<Ticks> {
     (lead > 0).then(|| held.unwrap_or(now))
 }

@@ -43,7 +43,7 @@ pub(super) struct Flusher {
     pub member: Member,
 }
 
-/// How the pages of a disk's listed flushers get on.
+/// Pace of the pages of a disk's listed flushers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DiskPace {
     /// Pages, since each was listed.
@@ -347,7 +347,7 @@ impl Hooks {
         let progress = Progress {
             written: counts.written,
             in_flight: counts.writeback,
-            // What it wrote before it was listed is in no sum.
+            // Pages that it wrote before it was listed are in no sum.
             others_written: pages.written.wrapping_sub(counts.written),
             others_in_flight,
             ms: now * 1000 / HZ,
