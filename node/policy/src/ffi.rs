@@ -10,7 +10,7 @@
 )]
 
 /// Of the headers, as [`crate::ffi`] was written.
-pub const FINGERPRINT: u64 = 0x758bee480180ed1d;
+pub const FINGERPRINT: u64 = 0x2e5faa0cfd7a52fc;
 
 pub const WEIR_PAGE_SHIFT: u32 = 12;
 pub const WEIR_PAGES_MAX: u32 = 4294967295;
@@ -832,7 +832,7 @@ pub const WEIR_PACE_UNKNOWN: weir_pace = 0;
 pub const WEIR_PACE_MOVES: weir_pace = 1;
 pub const WEIR_PACE_HELD: weir_pace = 2;
 pub const WEIR_PACES: weir_pace = 3;
-#[doc = " How a flusher's pages get on beside those of others on the device."]
+#[doc = " Pace of a flusher's pages beside those of others on the device."]
 pub type weir_pace = u32;
 #[doc = " A flusher's pages at a time, which are due before later ones of others.  All 0 at first."]
 #[repr(C)]

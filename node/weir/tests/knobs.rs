@@ -84,8 +84,11 @@ fn every_file_in_sysfs_is_named() {
     }
 }
 
+/// How a place names a knob.
+type Spelling = fn(Knob) -> String;
+
 /// Places of which the compiler does not say that they lack a knob, and how each names it.
-const PLACES: [(&str, fn(Knob) -> String); 12] = [
+const PLACES: [(&str, Spelling); 12] = [
     ("docs/glossary.md", short_name),
     ("docs/how-it-works.md", short_name),
     ("docs/knobs.md", file_name),
