@@ -262,6 +262,8 @@ test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a De
 	gzip -1 -c $(KUBE_DIR)/weir-module.tar >$(KUBE_DIR)/payload/weir-module.tar.gz
 	cluster/charts/render.sh --guest $(KUBE_DIR)/payload
 	WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-7200} packaging/run.sh $(KUBE_DIR)/payload $${WEIR_SUITE:-trixie} packaging/kubernetes
+	test -n "$$WEIR_TESTS" || WEIR_TESTS="prepare auto" WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-7200} \
+		packaging/run.sh $(KUBE_DIR)/payload $${WEIR_SUITE:-trixie} packaging/kubernetes
 
 # The command of a node and its manual alone, as in the package weir. COMMAND=FILE: this binary, built before.
 install-command: $(if $(COMMAND),,static)

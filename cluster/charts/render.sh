@@ -34,6 +34,7 @@ if [ "$guest" ]; then
 	render weir-nri.yaml "For the guest" --no-hooks --values ../check/values-guest.yaml \
 		--set module.enabled=false,agent.enabled=false,node.enabled=false
 	render weir-stock.yaml "For the guest" --no-hooks --values ../check/values-guest.yaml --set mode=stock,node.enabled=false
+	render weir-auto.yaml "For the guest" --no-hooks --values ../check/values-guest.yaml --set mode=auto,module.again=20
 	render weir-uninstall.yaml "For the guest" --set uninstall.unload=true --show-only templates/uninstall.yaml
 	exit
 fi
