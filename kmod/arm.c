@@ -56,13 +56,6 @@ int weir_arm(void)
 
 	WRITE_ONCE(weir_beat.asked_last, jiffies);
 	WRITE_ONCE(weir_beat.asked, true);
-	/* with the one of let_go() in beat.c */
-	smp_mb();
-	while (smp_load_acquire(&weir_beat.letting_go)) {
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		schedule_timeout_killable(1);
-	}
 	if (weir_acting())
 		return 0;
 	if (READ_ONCE(weir_beat.stopping))

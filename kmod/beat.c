@@ -2,9 +2,9 @@
 /*
  * The heartbeat: hooks by need, proof that they work, floors evaluated live.
  *
- * Nothing is hooked until some cgroup has a knob set.  The hooks of the throttle go some
- * seconds after the last one was cleared, in a work of their own: to remove one waits for
- * tenants' tasks (hook.c), and the beat waits for none.
+ * Nothing is hooked until some cgroup has a knob set.  From then on hooks stay
+ * until the module is unloaded: to remove one waits for tenants' tasks (hook.c), and
+ * the beat waits for none.  Without a knob a hook passes everything on.
  *
  * While a knob is set, five times a second, the beat
  *   - reads the global limits through a hooked function, and so knows whether
@@ -31,28 +31,16 @@
  * at a time.
  */
 #include "weir.h"
-#include "compat.h"
 #include <linux/workqueue.h>
 
 #define BEAT_JIFFIES	msecs_to_jiffies(WEIR_BEAT_MS)
 #define BEAT_READS	(1 << 17)
 /* A task that asked for hooks sets its knob within this time. */
 #define ASKED_JIFFIES	(2 * HZ)
-/* Hooks that nothing has needed for so long are let go. */
-#define LET_GO_JIFFIES	(5 * HZ)
-/* A tenant that sets and clears the last knob has code patched this often at most. */
-#define LET_GO_AGAIN_JIFFIES	(60 * HZ)
-/* A grace period that is longer is not waited for with ftrace_lock held. */
-#define GRACE_JIFFIES	HZ
 
 /* of the work item */
 static unsigned long tried_last;	/* jiffies */
 static unsigned long ran_last;		/* jiffies */
-static unsigned long idle_since;	/* jiffies; 0 while hooks are needed */
-static unsigned long let_go_last;	/* jiffies; 0 is never */
-
-/* Held while hooks are placed, or let go; either gives way to the other. */
-static DEFINE_MUTEX(hooks_lock);
 
 /* Is anything set that needs hooks?  Without a lock only an impression. */
 bool weir_hooks_needed(void)
@@ -91,11 +79,8 @@ static void prove_hooks(void)
 	if (weir_beat.failure && !weir_hooks_armed() &&
 	    time_before(jiffies, tried_last + HZ))
 		return;
-	if (!mutex_trylock(&hooks_lock))
-		return;
 	err = weir_events_arm() ?: weir_hooks_arm() ?:
 	      weir_limits_prove(&thresh, &bg_thresh);
-	mutex_unlock(&hooks_lock);
 	log_effect_change(err);
 	tried_last = jiffies;
 	WRITE_ONCE(weir_beat.failure, err);
@@ -132,44 +117,6 @@ static void beat_idle(void)
 		weir_records_restart_walk();
 }
 
-/*
- * The kernel's throttle is its own again.  This waits for grace periods, with ftrace_lock
- * held; so not on a host where one that is held by nothing takes long.
- */
-static void let_go(struct work_struct *work)
-{
-	if (!weir_hooks_grace(GRACE_JIFFIES))
-		return;
-	WRITE_ONCE(weir_beat.letting_go, true);
-	/* with the one of weir_arm(): either its task is seen to ask, or waits for this */
-	smp_mb();
-	if (!weir_hooks_needed() && !READ_ONCE(weir_beat.asked) &&
-	    !READ_ONCE(weir_beat.stopping) && mutex_trylock(&hooks_lock)) {
-		weir_events_disarm();
-		weir_hooks_disarm();
-		mutex_unlock(&hooks_lock);
-	}
-	smp_store_release(&weir_beat.letting_go, false);
-}
-
-static DECLARE_WORK(let_go_work, let_go);
-
-/* The beat has found that hooks are @needed, or not. */
-static void note_need(bool needed)
-{
-	if (needed || !weir_hooks_armed()) {
-		idle_since = 0;
-		return;
-	}
-	if (!idle_since)
-		idle_since = jiffies ?: 1;
-	if (time_before(jiffies, idle_since + LET_GO_JIFFIES) ||
-	    (let_go_last && time_before(jiffies, let_go_last + LET_GO_AGAIN_JIFFIES)))
-		return;
-	let_go_last = jiffies ?: 1;
-	queue_work(weir_unbound_wq, &let_go_work);
-}
-
 static void beat(struct work_struct *work)
 {
 	bool needed, flushers;
@@ -194,15 +141,12 @@ static void beat(struct work_struct *work)
 	} else {
 		beat_idle();
 	}
-	note_need(needed);
 	smp_store_release(&weir_beat.ended, weir_beat.begun);
 	if (READ_ONCE(weir_beat.stopping))
 		return;
 	/* not queue_: a record that was made meanwhile has queued it for later */
 	if (needed || flushers)
 		mod_delayed_work(weir_beat.queue, to_delayed_work(work), BEAT_JIFFIES);
-	else if (weir_hooks_armed())
-		queue_delayed_work(weir_beat.queue, to_delayed_work(work), LET_GO_JIFFIES);
 	else if (READ_ONCE(weir_record_count))
 		queue_delayed_work(weir_beat.queue, to_delayed_work(work),
 				   WEIR_IDLE_JIFFIES);
@@ -223,7 +167,6 @@ void weir_beat_remove(void)
 	WRITE_ONCE(weir_beat.stopping, true);
 	cancel_delayed_work_sync(&weir_beat.work);
 	destroy_workqueue(weir_beat.queue);
-	cancel_work_sync(&let_go_work);
 	WRITE_ONCE(weir_proven, false);
 	weir_hooks_close();
 	weir_events_disarm();

@@ -13,7 +13,6 @@ struct weir_beat {
 	unsigned int begun, ended;	/* beats; written by the beat */
 	bool asked;
 	unsigned long asked_last;	/* jiffies */
-	bool letting_go;		/* hooks that nothing needs */
 	int failure;			/* of the last attempt; 0: none */
 };
 

@@ -12,9 +12,9 @@
  *   EPERM       without CAP_SYS_RESOURCE in the initial user namespace, judged by
  *               the opener of the file, as the files of a delegated subtree belong to
  *               its owner: raising a floor, as what one cgroup reserves the others go
- *               without; and, unless the parameter tenants_arm allows it, a knob
- *               while nothing is hooked: each pass on the host pays for a hook, and no
- *               livepatch can have these functions
+ *               without; and, unless the parameter tenants_arm allows it, the first knob
+ *               since load: hooks stay until unload, each pass on the host pays for
+ *               them, and no livepatch can have these functions
  *   ENOMEM      no memory for weir's record of the cgroup, which is charged to it
  *   ENODEV      the cgroup is being removed
  *   EBUSY       a livepatch, or another exclusive user of ftrace, has one of the
@@ -126,7 +126,7 @@ static bool is_of_flushers(enum weir_knob knob)
 	return knob == WEIR_KNOB_WRITEBACK_BYTES || knob == WEIR_KNOB_DIRTY_WEIGHT;
 }
 
-/* In a kernel that is hooked a knob of a tenant's costs the host nothing more. */
+/* A kernel that is hooked stays so: then there is nothing to be refused. */
 static bool may_arm(struct kernfs_open_file *of, enum weir_knob knob)
 {
 	bool hooked = is_of_flushers(knob) ? weir_writepages_hooked() : weir_hooks_armed();

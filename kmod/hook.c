@@ -32,9 +32,8 @@
  * on, and the owner of a delegated cgroup with a small cpu.max puts that off.
  * unregister_ftrace_function() waits for one itself, as the ops are a module's, and
  * holds ftrace_lock meanwhile: nothing else on the host is traced or untraced.  So
- * both functions of the throttle share an ops, they are unhooked where such a period was
- * short of late (beat.c) and by unloading, and what ends earlier is sent past its wrapper
- * (go_past()).
+ * nothing is unhooked before the module is unloaded, both functions of the throttle
+ * share an ops, and what ends earlier is sent past its wrapper (go_past()).
  */
 #include "weir.h"
 #include "compat.h"
@@ -311,16 +310,7 @@ int weir_hooks_arm(void)
 	return err;
 }
 
-/* Does a grace period end within @most jiffies?  Waits for one, holding nothing. */
-bool weir_hooks_grace(unsigned long most)
-{
-	unsigned long begun = jiffies;
-
-	synchronize_rcu_tasks();
-	return time_before_eq(jiffies, begun + most);
-}
-
-/* Let go of the throttle, which may be hooked again.  Tasks may still be in a wrapper. */
+/* Prove at load, and let go.  Tasks may still be in a wrapper. */
 void weir_hooks_disarm(void)
 {
 	WRITE_ONCE(armed, false);
@@ -439,7 +429,7 @@ void weir_hooks_quiesce(void (*show)(void))
 
 	/*
 	 * Those on their way arrive: unregistering waits for a grace period, too.  With
-	 * nothing hooked, that of the last hook has waited for them.
+	 * nothing hooked since the proof at load, that one has waited for them.
 	 */
 	if (sync_wait.registered)
 		unhook_surely(&sync_wait);

@@ -22,7 +22,6 @@ void weir_sync_hook_want(void);
 bool weir_writepages_hooked(void);
 int weir_writepages_hook(void);
 extern bool weir_unloading;
-bool weir_hooks_grace(unsigned long most);
 void weir_hooks_disarm(void);
 void weir_hooks_close(void);
 void weir_hooks_quiesce(void (*show)(void));

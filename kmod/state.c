@@ -17,7 +17,7 @@ MODULE_PARM_DESC(observe, "count what each knob would have done, change nothing"
 
 bool weir_tenants_arm;
 module_param_named(tenants_arm, weir_tenants_arm, bool, 0644);
-MODULE_PARM_DESC(tenants_arm, "a knob that hooks the kernel, as the first one does, may be set without CAP_SYS_RESOURCE");
+MODULE_PARM_DESC(tenants_arm, "the first knob, which hooks the kernel until unload, may be set without CAP_SYS_RESOURCE");
 
 /* its parameter is fair.c's */
 bool weir_fair;

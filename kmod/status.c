@@ -7,9 +7,8 @@
  *                         observe: counts what it would do, changes nothing
  *                         blind: knobs are set but hooks have no effect
  *                         off: weir.off was given, nothing is hooked or added
- *   hooked                1: functions of the kernel's are hooked: the throttle's from the
- *                         first knob until some seconds after the last was cleared,
- *                         what flushers write by from the first window until unload
+ *   hooked                1: the kernel's functions are hooked, from the first
+ *                         knob until the module is unloaded
  *   groups                cgroups weir keeps a record of
  *   missed                passes whose limits weir did not see
  *   misfit                passes with unexpected arguments, left to the kernel

@@ -51,7 +51,6 @@ table() {
 		if (key == "window-here") return "windows on the writer'\''s cgroup and others"
 		if (key == "weights-elsewhere") return "weights on others"
 		if (key == "weight-here") return "weights on the writer'\''s cgroup and others"
-		if (key == "cleared") return "floors and ceilings cleared 10 s ago"
 		if (key == "fair-here") return "fair parts, others beside the writer'\''s cgroup"
 		if (key == "ceilings-above") return "ceilings on the writer'\''s cgroup and all above it"
 		return "unloaded again"

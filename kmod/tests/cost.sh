@@ -86,9 +86,9 @@ for depth in 1 8; do
 		measure "$count" $depth ceiling-here
 		echo max >$here/memory.dirty_bytes
 		knobs dirty_bytes max "$count"
-		sleep 10
-		measure "$count" $depth cleared
-		as_stock "depth $depth, $count knobs cleared" cleared
+		# a pass that was hooked for a floor stays so until the module goes
+		rmmod weir
+		insmod /weir.ko
 		knobs writeback_bytes 4M "$count"
 		measure "$count" $depth windows-elsewhere
 		as_stock "depth $depth, $count windows" windows-elsewhere
@@ -119,8 +119,6 @@ for depth in 1 8; do
 	[ $depth = 1 ] || measure 0 $depth ceilings-above
 	rmmod weir
 	measure 0 $depth unloaded
-	ok "depth $depth: after unload a pass takes what it took" is "$pass" "$stock_pass"
-	# a write differs by two instructions after a minute, without weir, too
-	ok "depth $depth: and a write" between $((stock_never - 2)) "$never" $((stock_never + 2))
+	ok "depth $depth: after unload as before" is "$never $pass" "$stock_never $stock_pass"
 done
 finish
