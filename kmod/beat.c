@@ -164,7 +164,10 @@ int weir_beat_create(void)
 /* Stop beating and unhook passes.  The cgroup files must be gone. */
 void weir_beat_remove(void)
 {
+	/* a pass may be making a record, under this lock, and start the beat for it */
+	spin_lock(&weir_lock);
 	WRITE_ONCE(weir_beat.stopping, true);
+	spin_unlock(&weir_lock);
 	cancel_delayed_work_sync(&weir_beat.work);
 	destroy_workqueue(weir_beat.queue);
 	WRITE_ONCE(weir_proven, false);

@@ -33,7 +33,10 @@
  * unregister_ftrace_function() waits for one itself, as the ops are a module's, and
  * holds ftrace_lock meanwhile: nothing else on the host is traced or untraced.  So
  * nothing is unhooked before the module is unloaded, both functions of the throttle
- * share an ops, and what ends earlier is sent past its wrapper (go_past()).
+ * share an ops, and what ends earlier is sent past its wrapper (go_past()).  To look first
+ * how long one takes was tried: a tenant that begins to hold it off then had ftrace_lock, and
+ * so the writer of the next knob, wait for 118 s.  To point the ops at another function
+ * instead needs no grace period, but does not tell a BPF trampoline that is there to go by it.
  */
 #include "weir.h"
 #include "compat.h"

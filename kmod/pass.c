@@ -86,18 +86,17 @@ out:
 }
 
 /*
- * After a pass on a wb without cgroup writeback, which no ceiling holds: it clears the
- * task's count of pages of other devices, too, and the next of those is to have a pass of
- * its own.  Under a ceiling many writers must not each dirty a large share of the room.
+ * Count anew for the task's next look; without @css, for its own cgroup.  Under a ceiling
+ * many writers must not each dirty a large share of the room.
  */
-static noinline void schedule_look_elsewhere(void)
+static noinline void schedule_look(struct cgroup_subsys_state *css)
 {
-	struct cgroup_subsys_state *css;
 	struct weir_stretch stretch;
 	struct weir_record *record;
 
 	rcu_read_lock();
-	css = task_css(current, memory_cgrp_id);
+	if (!css)
+		css = task_css(current, memory_cgrp_id);
 	stretch = weir_stretch_open(css, weir_tree_nearest(css), NULL);
 	record = stretch.capped ? stretch.record : NULL;
 	if (record)
@@ -114,13 +113,20 @@ static noinline void schedule_look_elsewhere(void)
 	rcu_read_unlock();
 }
 
-/* Schedule the task's next look by its ceilings, as the limits found them. */
+/*
+ * Schedule the task's next look by its ceilings, as the limits found them; anew if it has
+ * slept since, or the limits of a strictlimit device were none of a ceiling's.  After a pass
+ * on a wb without cgroup writeback, which no ceiling holds: it clears the task's count of
+ * pages of other devices, too, and the next of those is to have a pass of its own.
+ */
 static void schedule_next_look(struct weir_pass_state *state)
 {
 	if (READ_ONCE(weir_observe))
 		return;
 	if (!state->css->parent)
-		schedule_look_elsewhere();
+		schedule_look(NULL);
+	else if (state->capped && (!weir_stretch_goes_on(state) || !state->poll))
+		schedule_look(state->css);
 	else if (state->poll)
 		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause, state->poll);
 }

@@ -77,7 +77,8 @@ static inline struct weir_stretch weir_stretch_open(struct cgroup_subsys_state *
 	};
 
 	if (state && weir_stretch_goes_on(state) && !state->floored)
-		stretch.capped = state->capped;
+		/* its record may have gone since, without a sleep of its own */
+		stretch.capped = record && state->capped;
 	else
 		weir_stretch_survey(&stretch);
 	return stretch;
