@@ -166,8 +166,11 @@ round() {
 
 # A round that does not end fails, and ends the guest with what each task stands in on its console:
 # flushers that hang for good do not let it be cleared.  A lock in freed memory is spun on with
-# interrupts off: then the guest is silent, and the run inconclusive, unless it is below KASAN.
+# interrupts off: then the guest is silent, unless it is below KASAN, and the run fails as
+# inconclusive.  The last line that it has said is the round's.
+exec 3>&1
 begin_watch() { # ROUND
+	echo "# $1" >&3
 	(
 		exec >/dev/console 2>&1
 		sleep $ROUND_MOST_S
