@@ -379,7 +379,12 @@ fn only_what_exists_is_accepted() {
     };
     run(&["--on", "moon"])
         .stderr(contains("invalid value 'moon'").and(contains("possible values: lab")));
-    run(&["--arm", "left"]).stderr(contains("[possible values: stock, weir, both]"));
+    run(&["--arm", "left"]).stderr(contains("[possible values: stock, weir, patched, both]"));
+    run(&["--on", "twin", "--patches", "."]).stderr(contains("use --on lab"));
+    run(&["--arm", "stock,patched"]).stderr(contains("add --patches or --source"));
+    run(&["--config", "lines"]).stderr(contains("add --patches or --source"));
+    run(&["--build-each"]).stderr(contains("--patches <PATH>"));
+    run(&["--patches", "/no/such/series"]).stderr(contains("/no/such/series"));
     run(&["--repeat", "0"]).stderr(contains("0 is not in 1..=1000"));
     run(&["--json", "--markdown"]).stderr(contains("cannot be used with"));
     weir()
