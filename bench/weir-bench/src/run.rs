@@ -103,7 +103,7 @@ enum Arms {
 
 impl Arms {
     /// The arms that were asked for, each once; `is_built` if a kernel is built.
-    fn chosen(asked: &[Arms], is_built: bool) -> Vec<Arm> {
+    fn choose_arms(asked: &[Arms], is_built: bool) -> Vec<Arm> {
         let mut arms: Vec<Arm> = Vec::new();
         for one in asked {
             match one {
@@ -134,7 +134,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         counted::set_machine(&mut scenario);
     }
     let build = args.build.to_asked()?;
-    let arms = Arms::chosen(&args.arms, build.is_some());
+    let arms = Arms::choose_arms(&args.arms, build.is_some());
     refuse_patched(&arms, &args)?;
     let request = Request {
         scenario: &scenario,
@@ -274,15 +274,18 @@ mod tests {
 
     #[test]
     fn arms_are_taken_once_and_in_their_order() {
-        assert_eq!(Arms::chosen(&[], false), [Arm::Stock, Arm::Weir]);
+        assert_eq!(Arms::choose_arms(&[], false), [Arm::Stock, Arm::Weir]);
         assert_eq!(
-            Arms::chosen(&[], true),
+            Arms::choose_arms(&[], true),
             [Arm::Stock, Arm::Weir, Arm::Patched]
         );
-        assert_eq!(Arms::chosen(&[Arms::Both], true), [Arm::Stock, Arm::Weir]);
+        assert_eq!(
+            Arms::choose_arms(&[Arms::Both], true),
+            [Arm::Stock, Arm::Weir]
+        );
         let asked = [Arms::Patched, Arms::Stock, Arms::Both];
         assert_eq!(
-            Arms::chosen(&asked, true),
+            Arms::choose_arms(&asked, true),
             [Arm::Stock, Arm::Weir, Arm::Patched]
         );
     }

@@ -20,7 +20,7 @@ fn ratio_patch(value: &str) -> String {
 }
 
 /// Exit status, output and log of `weir` with these arguments.
-fn weir(arguments: &[&str]) -> (Option<i32>, String, String) {
+fn run_weir(arguments: &[&str]) -> (Option<i32>, String, String) {
     let start = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_weir-bench"))
         .args(arguments)
@@ -45,7 +45,7 @@ fn ratio_in_guest(patch: &Path, script: &Path) -> String {
         patch.to_str().expect("UTF-8"),
         script.to_str().expect("UTF-8"),
     );
-    let (status, said, log) = weir(&[
+    let (status, said, log) = run_weir(&[
         "exec",
         "--kernel",
         KERNEL,
@@ -83,7 +83,8 @@ fn a_change_of_one_line_is_built_and_has_an_arm() {
         "--count-instructions",
         "--json",
     ];
-    let (_, said, log) = weir(&[&["run", scenario, "--on", "lab"], options.as_slice()].concat());
+    let (_, said, log) =
+        run_weir(&[&["run", scenario, "--on", "lab"], options.as_slice()].concat());
     let json: Value = serde_json::from_str(&said).unwrap_or_else(|why| panic!("{why}\n{log}"));
     for arm in ["stock", "weir", "patched"] {
         let figure = &json["metrics"][format!("{arm}.alone.writer.bw_bytes")]["median"];
@@ -122,7 +123,8 @@ fn patches_that_cannot_be_built_say_why() {
     );
     let error = |text: String| {
         std::fs::write(&patch, text).expect("written");
-        let (status, _, log) = weir(&["exec", "--kernel", KERNEL, "--patches", patches, script]);
+        let (status, _, log) =
+            run_weir(&["exec", "--kernel", KERNEL, "--patches", patches, script]);
         assert_eq!(status, Some(2), "{log}");
         log
     };
