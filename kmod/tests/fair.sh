@@ -142,7 +142,7 @@ if plays tenant; then
 	sum=$(cat $root/tenant/*/memory.dirty_min | awk '{ sum += $2 } END { printf "%.0f\n", sum }')
 	count=$(grep -lv "auto 0" $root/tenant/*/memory.dirty_min | wc -l)
 	echo "# $count of the tenant's cgroups write, with $sum bytes; one beside it $(part one), of $pool"
-	ok "many of the tenant's cgroups write" between 6 "$count" 100
+	ok "more than one of the tenant's cgroups write" between 2 "$count" 100
 	ok "together they have half, and no more" between $((pool / 10 * 4)) "$sum" $((pool / 2))
 	ok "and the one beside them the other half" is_part one $((pool / 2))
 	steady two /mnt/d/two 6
@@ -213,12 +213,13 @@ if plays returns; then
 fi
 
 if plays equal; then
-	# floods: four, for 14 s; sets least and most, what the host holds in the last six
+	# floods: four, for 26 s; sets least and most, what the host holds in the last six.  Fair parts
+	# are floors, by which it peaks at up to a sixth more (peaks.sh).
 	floods() {
 		for group in a b c e; do
 			flood $group /mnt/d/$group
 		done
-		usleep 8000000
+		usleep 20000000
 		for i in $(seq 60); do
 			host
 			usleep 100000
@@ -236,7 +237,7 @@ if plays equal; then
 		echo "# $group holds $(stat $group dirty) + $(stat $group writeback), part $(part $group)"
 		ok "$group has a quarter" is_part $group $((pool / 4))
 	done
-	ok "the host holds no more than without" between 0 "$most" $((before + limit / 20))
+	ok "the host holds no more than with four floors" between 0 "$most" $((before + limit / 6))
 	ok "and swings no more" between 0 $((most - least)) $((swing + limit / 20))
 	end a b c e one two
 fi
@@ -297,7 +298,7 @@ if plays switch; then
 		ok "nothing is kept" is "$(cat /sys/kernel/weir/unused_bytes)" 0
 		ok "on" fair 1
 		at $((32 * i + 32))
-		ok "parts are back" is_part two $((pool / 2))
+		ok "parts are back" settle two $((pool / 2 / 4096))
 	done
 	flood two /mnt/d/two
 	usleep 1000000
