@@ -149,7 +149,8 @@ void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_
 {
 	weir_u64 elapsed_us = (now_ns - budget->since_ns) / 1000;
 	weir_u64 own = weir_saturate(written - budget->written);
-	weir_u64 all = weir_saturate(of_device - budget->of_device);
+	/* the device's sum falls when a cgroup goes */
+	weir_u64 all = weir_most(own, weir_saturate(weir_sub(of_device, budget->of_device)));
 
 	if (budget->since_ns && elapsed_us < BUDGET_EPOCH_US)
 		return;
@@ -157,7 +158,6 @@ void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_
 		budget->pages = rate_of(budget->pages, all, elapsed_us);
 		budget->own = rate_of(budget->own, own, elapsed_us);
 	}
-	/* the counts of a few that have ended are missing in the device's */
 	budget->shared = budget->since_ns && all > own && all - own > all / BUDGET_OTHERS;
 	budget->since_ns = now_ns;
 	budget->written = written;

@@ -208,6 +208,15 @@ mod tests {
         assert_eq!((budget.pages, budget.ahead()), (7, 32));
     }
 
+    /// The device's sum is over the wbs that there are.
+    #[test]
+    fn a_cgroup_that_goes_leaves_the_budget_as_it_was() {
+        let mut budget = budget(100);
+        let before = (budget.pages, budget.ahead(), budget.shared);
+        budget.note(2_000, 100, 1 + 500 * MS);
+        assert_eq!((budget.pages, budget.ahead(), budget.shared), before);
+    }
+
     #[test]
     fn who_comes_back_is_not_far_behind() {
         let join = |vtime, least| join(vtime * UNIT, least * UNIT, 100) / UNIT;
