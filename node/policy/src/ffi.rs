@@ -10,7 +10,7 @@
 )]
 
 /// Of the headers, as [`crate::ffi`] was written.
-pub const FINGERPRINT: u64 = 0x2e5faa0cfd7a52fc;
+pub const FINGERPRINT: u64 = 0xffba34fac040dbaa;
 
 pub const WEIR_PAGE_SHIFT: u32 = 12;
 pub const WEIR_PAGES_MAX: u32 = 4294967295;
@@ -871,15 +871,19 @@ const _: () = {
 pub struct weir_window_device {
     pub least_ms: u64,
     pub since_ms: u64,
+    #[doc = " when pages of any were last written"]
+    pub passed_ms: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of weir_window_device"][::core::mem::size_of::<weir_window_device>() - 16usize];
+    ["Size of weir_window_device"][::core::mem::size_of::<weir_window_device>() - 24usize];
     ["Alignment of weir_window_device"][::core::mem::align_of::<weir_window_device>() - 8usize];
     ["Offset of field: weir_window_device::least_ms"]
         [::core::mem::offset_of!(weir_window_device, least_ms) - 0usize];
     ["Offset of field: weir_window_device::since_ms"]
         [::core::mem::offset_of!(weir_window_device, since_ms) - 8usize];
+    ["Offset of field: weir_window_device::passed_ms"]
+        [::core::mem::offset_of!(weir_window_device, passed_ms) - 16usize];
 };
 #[doc = " Counts only grow, from any beginning; pages that are reserved are not in flight yet."]
 #[repr(C)]

@@ -207,6 +207,17 @@ mod tests {
     }
 
     #[test]
+    fn none_is_known_to_move_where_nothing_is_written() {
+        let (mut device, mut mark) = (Device::default(), Mark::default());
+        let mut note = |now: Progress| mark.note_progress(&mut device, &now);
+        note(progress(5000, 0, 16, (0, 64)));
+        assert_eq!(note(progress(5004, 16, 0, (0, 64))), Pace::Moves);
+        // Twice four milliseconds, and eight.
+        assert_eq!(note(progress(5020, 16, 0, (0, 64))), Pace::Moves);
+        assert_eq!(note(progress(5021, 16, 0, (0, 64))), Pace::Unknown);
+    }
+
+    #[test]
     fn held_pages_take_no_room_but_beyond_a_window() {
         let below = |moving, held, unknown| InFlight {
             all: moving + held + unknown,

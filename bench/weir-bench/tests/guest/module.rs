@@ -112,6 +112,8 @@ on_each_kernel! {
         "--disk", "d=1G,ext4,16M/s", "--disk", "x=1G,xfs,16M/s"], &[];
     a_floor_of_all_memory_kills_nobody: "oom.sh", &["--cpus", "1", "--disk", EXT4], &[];
     the_beat_waits_for_no_tenant: "starved.sh", &["--cpus", "1", "--package", "util-linux"], &[];
+    no_window_grows_on_a_disk_that_stands_still: "stall.sh", &["--cpus", "1", "--disk", "d=1G,ext4,16M/s"], &[];
+    shares_stay_where_a_cgroup_goes: "weight-gone.sh", &["--cpus", "1", "--disk", "d=1G,ext4,16M/s"], &[];
     syncs_end_in_time: "sync.sh", &["--append", "slub_debug=FZPU", "--cpus", "1", "--package", "e2fsprogs", "--disk", "d=1G,ext4,8M/s",
         "--disk", "x=512M,xfs,32M/s", "--disk", "s=256M"], &[];
 }
