@@ -88,6 +88,14 @@ impl Lru {
         self.runs.push_front(run);
     }
 
+    /// Empties all runs of a file, in their places: the numbers of its lives begin anew, and runs
+    /// of lives before would be taken for some of now.
+    pub fn empty_runs(&mut self, file: u32) {
+        for run in self.runs.iter_mut().filter(|run| run.file == file) {
+            run.pages = 0;
+        }
+    }
+
     /// Number of runs in the list.
     pub fn len(&self) -> usize {
         self.runs.len()

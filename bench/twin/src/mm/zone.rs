@@ -234,16 +234,19 @@ impl Mm {
     }
 
     /// No page of a file is in the cache any more.
-    pub fn drop_cache(&mut self, file: usize) {
+    pub fn drop_cache(&mut self, index: usize) {
         if let Some(node) = &mut self.node {
-            node.forget_file(file);
+            node.forget_file(index);
         }
-        let file = &mut self.files[file];
+        let file = &mut self.files[index];
         let cached = std::mem::take(&mut file.cached);
         file.cache.drop_all();
         // What stands in the line is of a life before.
         file.invalidate_seq = file.invalidate_seq.wrapping_add(1);
         let memcg = file.memcg as usize;
+        if file.invalidate_seq == 0 {
+            self.cgroups[memcg].lruvec.empty_runs(index as u32);
+        }
         self.charge_cache(memcg, 0, cached);
         self.zone.cache -= cached;
         self.zone.free += cached;
