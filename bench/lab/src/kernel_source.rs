@@ -280,7 +280,8 @@ pub(crate) fn make_logged(tree: &SourceTree, arguments: &[&str]) -> Result<()> {
         .arg("-C")
         .arg(&tree.source)
         .args(arguments)
-        .env("LC_ALL", "C")
+        // The kernel's Makefile takes LC_ALL away from the compiler.
+        .env("LC_CTYPE", "C")
         .env_remove("MAKEFLAGS")
         .env_remove("MFLAGS")
         .stdout(log.try_clone().with_context(why)?)
