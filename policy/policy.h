@@ -486,7 +486,7 @@ struct weir_window_mark {
 struct weir_window_device {
 	weir_u64 least_ms;
 	weir_u64 since_ms;
-	weir_u64 passed_ms;	/* when pages of any were last written */
+	weir_u64 passed_ms;	/* at which pages of any were last seen written */
 };
 
 /* Counts only grow, from any beginning; pages that are reserved are not in flight yet. */

@@ -10,7 +10,7 @@
 )]
 
 /// Of the headers, as [`crate::ffi`] was written.
-pub const FINGERPRINT: u64 = 0xffba34fac040dbaa;
+pub const FINGERPRINT: u64 = 0xc7600c2a21a98c0b;
 
 pub const WEIR_PAGE_SHIFT: u32 = 12;
 pub const WEIR_PAGES_MAX: u32 = 4294967295;
@@ -871,7 +871,7 @@ const _: () = {
 pub struct weir_window_device {
     pub least_ms: u64,
     pub since_ms: u64,
-    #[doc = " when pages of any were last written"]
+    #[doc = " at which pages of any were last seen written"]
     pub passed_ms: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
