@@ -131,7 +131,7 @@ enum weir_pace weir_window_pace(struct weir_window_mark *mark, struct weir_windo
 		mark->pace = is_late ? WEIR_PACE_UNKNOWN : WEIR_PACE_MOVES;
 	else if (!has_passed && is_late && mark->pace == WEIR_PACE_MOVES)
 		mark->pace = WEIR_PACE_UNKNOWN;
-	/* where nothing is written, none that slept meanwhile is known to be */
+	/* a flusher that slept is not known to move while nothing is written */
 	if (!now->in_flight && mark->pace == WEIR_PACE_MOVES &&
 	    now->ms - device->passed_ms > 2 * device->least_ms + WINDOW_LATE_MS)
 		mark->pace = WEIR_PACE_UNKNOWN;
