@@ -39,7 +39,7 @@
  * overtake them.  One that has nothing in flight while nothing on the device is written is
  * unknown again: else each child of a tenant's would have half a window in turn, on a device
  * that stands still.  In stall.sh, of 64 children, 1.75 windows are under writeback then.
- * Where io.max is lifted, what was held above the device reaches it once, and counts as any
+ * Pages that were held above the device reach it once, as io.max is lifted, and count as any
  * other pages do when they are seen to be written.
  *
  * Example.  A child may write 8 KiB/s, and has 16 of 64 pages in flight.  Its sibling has the

@@ -170,7 +170,7 @@ func (n *node) recordGiven(c *container, values want.Values) {
 }
 
 // countRefusal counts and returns an error that the runtime is told, which ends what it was about to do.
-// What runs already is not refused anything: looked at again, with each connection, it would count each time.
+// A container that runs already is refused nothing: with each connection it would count again.
 func (n *node) countRefusal(why error) error {
 	n.counts.refused++
 	return why

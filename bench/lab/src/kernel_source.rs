@@ -351,7 +351,7 @@ pub(crate) fn asked_twice(fragment: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn tree(root: &Path) -> SourceTree {
+    fn make_tree(root: &Path) -> SourceTree {
         let source = root.join("source");
         fs::create_dir_all(source.join("mm")).expect("made");
         for file in ["mm/a.c", "mm/b.c"] {
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn edits_begin_with_the_stock_source_each_time() {
         let root = tempfile::tempdir().expect("a directory");
-        let tree = tree(root.path());
+        let tree = make_tree(root.path());
         let text = |file: &str| fs::read_to_string(tree.source.join(file)).ok();
         let time = |file: &str| {
             fs::metadata(tree.source.join(file))
@@ -411,7 +411,7 @@ mod tests {
         let linked = "ld: mm/a.o: undefined reference to `y'\nmake: *** [vmlinux] Error 1\n";
         assert!(first_error(linked).is_some_and(|line| line.contains("to `y'")));
         let root = tempfile::tempdir().expect("a directory");
-        let tree = tree(root.path());
+        let tree = make_tree(root.path());
         let makefile = "all:\n\t@echo \"mm/b.c:1:1: error: none\" >&2; false\n";
         fs::write(tree.source.join("Makefile"), makefile).expect("written");
         let error = make_logged(&tree, &["all"]).expect_err("fails").to_string();

@@ -171,7 +171,7 @@ impl<'a> Bench<'a> {
         let files = self.patched_files(count)?;
         let fragment = common_config(&source.source) + &self.extra;
         let version = read_version(&source.source)?;
-        let key = name_build(&version, *key, &fragment, &files, &compiler()?);
+        let key = name_build(&version, *key, &fragment, &files, &compiler_version()?);
         let local = format!("-{}-{key}", side.name());
         let release = format!("{version}{local}");
         let kept = self.cache.make_directory(&format!("kernels/{release}"), |into| {
@@ -256,7 +256,7 @@ fn read_version(source: &Path) -> Result<String> {
     Ok(format!("{version}.{patch}.{sub}{}", value("EXTRAVERSION")?))
 }
 
-fn compiler() -> Result<String> {
+fn compiler_version() -> Result<String> {
     run_for_output(Command::new("gcc").arg("-dumpfullversion"))
 }
 

@@ -208,7 +208,7 @@ fn a_page_is_whole_or_as_it_was() {
     assert!(link.is_symlink(), "the file is written, not the link");
     let text = std::fs::read(&page).expect("read");
     assert!(text.ends_with(b"</html>\n"));
-    // What is no file takes it as it comes, and what has no name.
+    // A device takes it as it comes, and so does a file without a name.
     assert!(written(Path::new("/dev/stdout")) == text);
     assert_eq!(names(), 2);
     let (removed, output) = (out.path().join("removed"), out.path().join("output"));

@@ -150,7 +150,7 @@ mod tests {
     }
 
     /// One that submits 16 pages at a time beside another, on a device that writes 4 in a millisecond.
-    fn progress(ms: u64, written: u64, in_flight: u64, others: (u64, u64)) -> Progress {
+    fn progress_at(ms: u64, written: u64, in_flight: u64, others: (u64, u64)) -> Progress {
         let (others_written, others_in_flight) = others;
         Progress {
             written,
@@ -165,20 +165,20 @@ mod tests {
     fn pages_that_later_ones_overtake_are_held_until_they_move() {
         let (mut mark, mut device) = (Mark::default(), Device::default());
         let mut note = |now: Progress| mark.note_progress(&mut device, &now);
-        assert_eq!(note(progress(5000, 0, 16, (0, 48))), Pace::Unknown);
+        assert_eq!(note(progress_at(5000, 0, 16, (0, 48))), Pace::Unknown);
         // Twice as many as may have been in front, and a part, are no proof.
-        assert_eq!(note(progress(5028, 0, 16, (112, 48))), Pace::Unknown);
-        assert_eq!(note(progress(5029, 0, 16, (113, 48))), Pace::Held);
+        assert_eq!(note(progress_at(5028, 0, 16, (112, 48))), Pace::Unknown);
+        assert_eq!(note(progress_at(5029, 0, 16, (113, 48))), Pace::Held);
         // Written at last, it says nothing; a next part says so.
-        assert_eq!(note(progress(5060, 16, 16, (240, 48))), Pace::Held);
-        assert_eq!(note(progress(5076, 32, 0, (288, 48))), Pace::Moves);
+        assert_eq!(note(progress_at(5060, 16, 16, (240, 48))), Pace::Held);
+        assert_eq!(note(progress_at(5076, 32, 0, (288, 48))), Pace::Moves);
     }
 
     #[test]
     fn a_device_that_hangs_holds_no_ones_pages() {
         let (mut mark, mut device) = (Mark::default(), Device::default());
         for ms in 0..10_000 {
-            let pace = mark.note_progress(&mut device, &progress(ms, 0, 64, (0, 1000)));
+            let pace = mark.note_progress(&mut device, &progress_at(ms, 0, 64, (0, 1000)));
             assert_ne!(pace, Pace::Held);
         }
     }
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn one_whose_inodes_went_to_another_wb_is_not_held() {
         let (mut mark, mut device) = (Mark::default(), Device::default());
-        mark.note_progress(&mut device, &progress(0, 0, 64, (0, 0)));
-        let pace = mark.note_progress(&mut device, &progress(1000, 0, 0, (4000, 0)));
+        mark.note_progress(&mut device, &progress_at(0, 0, 64, (0, 0)));
+        let pace = mark.note_progress(&mut device, &progress_at(1000, 0, 0, (4000, 0)));
         assert_eq!(pace, Pace::Unknown);
     }
 
@@ -196,8 +196,8 @@ mod tests {
         let mut device = Device::default();
         let mut takes = |began: u64, ms: u64| {
             let mut mark = Mark::default();
-            mark.note_progress(&mut device, &progress(began, 0, 16, (0, 64)));
-            mark.note_progress(&mut device, &progress(began + ms, 16, 0, (0, 64)))
+            mark.note_progress(&mut device, &progress_at(began, 0, 16, (0, 64)));
+            mark.note_progress(&mut device, &progress_at(began + ms, 16, 0, (0, 64)))
         };
         assert_eq!(takes(5000, 4), Pace::Moves);
         assert_eq!(takes(5010, 16), Pace::Moves);
@@ -210,11 +210,11 @@ mod tests {
     fn none_is_known_to_move_where_nothing_is_written() {
         let (mut device, mut mark) = (Device::default(), Mark::default());
         let mut note = |now: Progress| mark.note_progress(&mut device, &now);
-        note(progress(5000, 0, 16, (0, 64)));
-        assert_eq!(note(progress(5004, 16, 0, (0, 64))), Pace::Moves);
+        note(progress_at(5000, 0, 16, (0, 64)));
+        assert_eq!(note(progress_at(5004, 16, 0, (0, 64))), Pace::Moves);
         // Twice four milliseconds, and eight.
-        assert_eq!(note(progress(5020, 16, 0, (0, 64))), Pace::Moves);
-        assert_eq!(note(progress(5021, 16, 0, (0, 64))), Pace::Unknown);
+        assert_eq!(note(progress_at(5020, 16, 0, (0, 64))), Pace::Moves);
+        assert_eq!(note(progress_at(5021, 16, 0, (0, 64))), Pace::Unknown);
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn every_file_in_sysfs_is_named() {
     }
 }
 
-/// How a place names a knob.
+/// The spelling of a knob in a place.
 type Spelling = fn(Knob) -> String;
 
 /// Places of which the compiler does not say that they lack a knob, and how each names it.

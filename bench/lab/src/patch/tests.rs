@@ -7,26 +7,26 @@ const PATCH: &str = "From 1111 Mon Sep 17 00:00:00 2001\nSubject: [PATCH] mm: co
 diff --git a/mm/a.c b/mm/a.c\n--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1,5 +1,6 @@\n one\n \tif (two) {\n-\t\tthree();\n\
 +\t\tfour();\n+\t\tfive();\n \t}\n four\n-- \n2.39\n";
 
-fn source(path: &str) -> Result<Option<String>> {
+fn read_source(path: &str) -> Result<Option<String>> {
     Ok((path == "mm/a.c").then(|| SOURCE.to_owned()))
 }
 
-fn series(text: &str, blanks: Blanks) -> Result<Vec<Patch>> {
+fn parse_series(text: &str, blanks: Blanks) -> Result<Vec<Patch>> {
     let file = tempfile::Builder::new().suffix(".patch").tempfile()?;
     fs::write(file.path(), text)?;
     read_series(file.path(), blanks)
 }
 
-fn applied(text: &str, blanks: Blanks) -> Result<Files> {
+fn apply_series(text: &str, blanks: Blanks) -> Result<Files> {
     let mut files = Files::new();
-    for patch in series(text, blanks)? {
-        patch.apply_patch(&mut files, &source, blanks)?;
+    for patch in parse_series(text, blanks)? {
+        patch.apply_patch(&mut files, &read_source, blanks)?;
     }
     Ok(files)
 }
 
 fn error_of(text: &str, blanks: Blanks) -> String {
-    format!("{:#}", applied(text, blanks).expect_err("an error"))
+    format!("{:#}", apply_series(text, blanks).expect_err("an error"))
 }
 
 const APPLIED: &str = "one\n\tif (two) {\n\t\tfour();\n\t\tfive();\n\t}\nfour\nfive\nsix\n";
@@ -37,7 +37,7 @@ fn a_patch_that_fits_is_applied_wherever_its_lines_are() {
         PATCH.to_owned(),
         PATCH.replace("-1,5 +1,6", "-101,5 +101,6"),
     ] {
-        let files = applied(&text, Blanks::Exact).expect("fits");
+        let files = apply_series(&text, Blanks::Exact).expect("fits");
         assert_eq!(files["mm/a.c"].as_deref(), Some(APPLIED));
     }
 }
@@ -81,7 +81,7 @@ fn white_space_that_mail_has_changed_is_told_and_taken_if_asked_for() {
         "{error}"
     );
     for text in [mangled, broken] {
-        let files = applied(&text, Blanks::Ignored).expect("fits");
+        let files = apply_series(&text, Blanks::Ignored).expect("fits");
         assert_eq!(files["mm/a.c"].as_deref(), Some(APPLIED));
     }
     let other = error_of(&PATCH.replace("three", "thirty"), Blanks::Ignored);
@@ -96,7 +96,7 @@ fn files_come_go_and_move() {
     let text = "diff --git a/mm/a.c b/mm/b.c\nrename from mm/a.c\nrename to mm/b.c\n--- a/mm/a.c\n+++ b/mm/b.c\n\
                 @@ -5,3 +5,2 @@\n four\n-five\n six\ndiff --git a/new b/new\nnew file mode 100644\n--- /dev/null\n\
                 +++ b/new\n@@ -0,0 +1,2 @@\n+a\n+b\n";
-    let files = applied(text, Blanks::Exact).expect("fits");
+    let files = apply_series(text, Blanks::Exact).expect("fits");
     assert_eq!(files["mm/a.c"], None);
     assert_eq!(files["new"].as_deref(), Some("a\nb\n"));
     assert!(
@@ -105,7 +105,10 @@ fn files_come_go_and_move() {
             .is_some_and(|text| text.ends_with("four\nsix\n"))
     );
     let gone = "--- a/mm/a.c\n+++ /dev/null\n@@ -1,7 +0,0 @@\n-one\n-\tif (two) {\n-\t\tthree();\n-\t}\n-four\n-five\n-six\n";
-    assert_eq!(applied(gone, Blanks::Exact).expect("fits")["mm/a.c"], None);
+    assert_eq!(
+        apply_series(gone, Blanks::Exact).expect("fits")["mm/a.c"],
+        None
+    );
 }
 
 #[test]
@@ -141,7 +144,7 @@ fn a_mailbox_is_put_in_order_and_answers_are_left_out() {
     };
     let answer = "From b@example Mon Sep 17 00:00:00 2001\nSubject: Re: [PATCH v2 1/2] one\n\n--- a/no\n+++ b/no\n\n";
     let text = format!("{}{answer}{}", mail("2", "two"), mail("1", "one"));
-    let names: Vec<_> = series(&text, Blanks::Exact)
+    let names: Vec<_> = parse_series(&text, Blanks::Exact)
         .expect("two")
         .into_iter()
         .map(|patch| patch.name)
@@ -157,10 +160,11 @@ fn a_mailbox_is_put_in_order_and_answers_are_left_out() {
 fn coded_mails_are_decoded() {
     let head = "Subject: [PATCH] x\nContent-Transfer-Encoding: ";
     let body = "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a =3D b;\n";
-    let files = applied(&format!("{head}quoted-printable\n\n{body}"), Blanks::Exact).expect("fits");
+    let files =
+        apply_series(&format!("{head}quoted-printable\n\n{body}"), Blanks::Exact).expect("fits");
     assert_eq!(files["x"].as_deref(), Some("a = b;\n"));
     let base64 = "LS0tIC9kZXYvbnVsbAorKysgYi94CkBAIC0wLDAgKzEgQEAKK2EKCg==";
-    let files = applied(&format!("{head}base64\n\n{base64}\n"), Blanks::Exact).expect("fits");
+    let files = apply_series(&format!("{head}base64\n\n{base64}\n"), Blanks::Exact).expect("fits");
     assert_eq!(files["x"].as_deref(), Some("a\n"));
 }
 

@@ -2,7 +2,7 @@
 use super::*;
 use crate::kernel_source::asked_twice;
 
-fn put(root: &Path, file: &str, text: &str) {
+fn write_file(root: &Path, file: &str, text: &str) {
     let path = root.join(file);
     fs::create_dir_all(path.parent().expect("below")).expect("made");
     fs::write(path, text).expect("written");
@@ -10,19 +10,19 @@ fn put(root: &Path, file: &str, text: &str) {
 
 const MAKEFILE: &str = "# x\nVERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\nEXTRAVERSION =\nNAME = x\n";
 
-fn patch(to: &str) -> String {
+fn patch_to(to: &str) -> String {
     format!("--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+{to}\n")
 }
 
 /// A tree with one file, a series, and a cache.
-fn workplace(series: &[&str]) -> (tempfile::TempDir, Cache, Asked) {
+fn make_workplace(series: &[&str]) -> (tempfile::TempDir, Cache, Asked) {
     let root = tempfile::tempdir().expect("a directory");
     let source = root.path().join("source");
     for (file, text) in [("Makefile", MAKEFILE), ("Kconfig", ""), ("mm/a.c", "one\n")] {
-        put(&source, file, text);
+        write_file(&source, file, text);
     }
     for (number, text) in series.iter().enumerate() {
-        put(root.path(), &format!("series/{number}.patch"), text);
+        write_file(root.path(), &format!("series/{number}.patch"), text);
     }
     let cache = Cache::open_at(root.path().join("cache")).expect("a cache");
     let asked = Asked {
@@ -61,7 +61,7 @@ fn a_build_is_named_by_all_that_goes_into_it() {
 #[test]
 fn a_series_is_applied_to_the_tree_before_anything_is_built() {
     let (_root, cache, asked) =
-        workplace(&[&patch("two"), &patch("three").replace("-one", "-two")]);
+        make_workplace(&[&patch_to("two"), &patch_to("three").replace("-one", "-two")]);
     let bench = open(&cache, &asked).expect("fits");
     let text = |count| {
         bench
@@ -73,7 +73,7 @@ fn a_series_is_applied_to_the_tree_before_anything_is_built() {
     assert_eq!(text(1).as_deref(), Some("two\n"));
     assert_eq!(text(2).as_deref(), Some("three\n"));
     assert!(bench.patched_files(0).expect("fits").is_empty());
-    let (_root, cache, asked) = workplace(&[&patch("two"), &patch("three")]);
+    let (_root, cache, asked) = make_workplace(&[&patch_to("two"), &patch_to("three")]);
     let error = format!("{:#}", open(&cache, &asked).err().expect("does not fit"));
     assert!(
         error.contains("the patch `1.patch`: mm/a.c: its hunk at line 3 of the patch"),
@@ -85,11 +85,11 @@ fn a_series_is_applied_to_the_tree_before_anything_is_built() {
 #[test]
 fn the_patch_after_which_it_does_not_build_is_named() {
     let (root, cache, mut asked) =
-        workplace(&[&patch("two"), &patch("three").replace("-one", "-two")]);
+        make_workplace(&[&patch_to("two"), &patch_to("three").replace("-one", "-two")]);
     // It takes any configuration, and does not compile the word two.
     let make = "tinyconfig olddefconfig:\n\t@touch .config\nbzImage modules:\n\t@! grep -n two mm/a.c /dev/null | \
                 sed 's/$$/: error: no/' | grep . >&2\n\t@false\n";
-    put(root.path(), "source/Makefile", &format!("{MAKEFILE}{make}"));
+    write_file(root.path(), "source/Makefile", &format!("{MAKEFILE}{make}"));
     let error = |asked: &Asked, side| {
         let bench = open(&cache, asked).expect("fits");
         format!(
@@ -109,7 +109,7 @@ fn the_patch_after_which_it_does_not_build_is_named() {
 
 #[test]
 fn kernels_that_cannot_be_built_are_refused_before_anything_is_fetched() {
-    let (_root, cache, mut asked) = workplace(&[&patch("two")]);
+    let (_root, cache, mut asked) = make_workplace(&[&patch_to("two")]);
     asked.source = None;
     for name in ["debian:7.3:arm64", "debug"] {
         let spec = name.parse().expect("a kernel");
@@ -127,12 +127,12 @@ fn kernels_that_cannot_be_built_are_refused_before_anything_is_fetched() {
 
 #[test]
 fn the_configuration_names_no_option_twice_and_knows_its_source() {
-    let (root, ..) = workplace(&[]);
+    let (root, ..) = make_workplace(&[]);
     let source = root.path().join("source");
     let without = common_config(&source);
     assert_eq!(asked_twice(&without), [""; 0]);
     assert!(!without.contains("PROC_SYSCTL"));
-    put(&source, "fs/proc/Kconfig", "config PROC_SYSCTL\n\tbool\n");
+    write_file(&source, "fs/proc/Kconfig", "config PROC_SYSCTL\n\tbool\n");
     assert!(common_config(&source).contains("CONFIG_PROC_SYSCTL=y\n"));
     assert_eq!(read_version(&source).expect("a version"), "7.3.4");
 }
@@ -156,14 +156,14 @@ const BUILDS: &str = "srctree := .\ntinyconfig:\n\t@: > .config\nolddefconfig:\n
 #[test]
 fn what_was_built_is_kept_by_what_it_was_built_of() {
     use std::os::unix::fs::PermissionsExt;
-    let (root, cache, asked) = workplace(&[&patch("two")]);
-    put(
+    let (root, cache, asked) = make_workplace(&[&patch_to("two")]);
+    write_file(
         root.path(),
         "source/Makefile",
         &format!("{MAKEFILE}{BUILDS}"),
     );
     let headers = "#!/bin/sh\nmkdir -p \"$1\"; : > \"$1/Makefile\"\n";
-    put(root.path(), &format!("source/{HEADERS}"), headers);
+    write_file(root.path(), &format!("source/{HEADERS}"), headers);
     let script = root.path().join("source").join(HEADERS);
     fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("set");
     let build = |side| {
@@ -195,18 +195,18 @@ fn what_was_built_is_kept_by_what_it_was_built_of() {
             .is_some_and(|headers| headers.ends_with("build"))
     );
     // The same, by another name and in another mail.
-    put(
+    write_file(
         root.path(),
         "series/0.patch",
-        &format!("Subject: [PATCH] again\n\n{}", patch("two")),
+        &format!("Subject: [PATCH] again\n\n{}", patch_to("two")),
     );
     assert_eq!((build(Side::Patched).1, build(Side::Stock).1), (2, 2));
-    put(root.path(), "series/0.patch", &patch("three"));
+    write_file(root.path(), "series/0.patch", &patch_to("three"));
     assert_eq!(
         (image(&build(Side::Patched).0), build(Side::Patched).1),
         ("three\n".into(), 3)
     );
-    put(root.path(), "series/0.patch", &patch("two"));
+    write_file(root.path(), "series/0.patch", &patch_to("two"));
     let (again, builds) = build(Side::Patched);
     assert_eq!((image(&again), builds), ("two\n".into(), 3));
     assert_eq!(again.release, patched.release);
