@@ -7,9 +7,12 @@
  *   fault_hide     a function or a name in BTF this kernel shall not have
  *   fault_taken    a kernel that brings a memory.dirty_min of its own
  *   fault_stall    the beat does nothing, as if its workqueue were stuck
+ *   fault_late_ms  tasks named "dd" lose their CPU for so long between two domains of a
+ *                  pass, without a sleep of their own
  */
 #include "weir.h"
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 
 static unsigned int fault_one_in;
@@ -27,6 +30,21 @@ MODULE_PARM_DESC(fault_taken, "let there be a memory.dirty_min already");
 static bool fault_stall;
 module_param(fault_stall, bool, 0644);
 MODULE_PARM_DESC(fault_stall, "let the beat do nothing");
+
+static unsigned int fault_late_ms;
+module_param(fault_late_ms, uint, 0644);
+MODULE_PARM_DESC(fault_late_ms, "have tasks named dd lose their CPU in a pass, in ms");
+
+/* The current task is about to look at the domain of its cgroup.  It may be scheduled. */
+void weir_fault_late(void)
+{
+	unsigned long until = jiffies + msecs_to_jiffies(READ_ONCE(fault_late_ms));
+
+	if (!READ_ONCE(fault_late_ms) || strcmp(current->comm, "dd"))
+		return;
+	while (time_before(jiffies, until) && !fatal_signal_pending(current))
+		cond_resched();
+}
 
 /* Is the beat to do nothing? */
 bool weir_fault_stalls(void)

@@ -334,6 +334,8 @@ void weir_limits(void *dtc)
 		}
 		if (!weir_acting() || (state && amend_surveyed(dtc, wb, state)))
 			return;
+		if (POINTER(dtc, gdtc))
+			weir_fault_late();
 		rcu_read_lock();
 		amend_pass(dtc, wb, state);
 		rcu_read_unlock();

@@ -88,6 +88,8 @@ on_each_kernel! {
     counts_are_exact: "counts.sh", &["--cpus", "1", "--disk", "d=1G,ext4", "--disk", "x=1G,xfs",
         "--disk", "f=1G,vfat"], &[];
     faults_leave_shared_state_alone: "contract.sh", &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"], &[];
+    a_stretch_may_lose_its_record: "stretch.sh", &["--cpus", "1", "--append", "slub_debug=FZPU",
+        "--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,4M/s"], &["2"];
     floors_cover_subtrees: "subtree.sh", &["--cpus", "1", "--disk", "d=1G,ext4,8M/s"], &[];
     knobs_hold_where_they_should: "filesystems.sh", &["--disk", EXT4, "--disk", "x=1G,xfs,32M/s",
         "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
