@@ -130,6 +130,7 @@ struct weir_flusher *weir_flusher_find(struct weir_disk *disk, const struct bdi_
 bool weir_flusher_add(struct weir_disk *disk, struct weir_flusher *flusher);
 void weir_flusher_remove(struct weir_disk *disk, struct weir_flusher *flusher);
 void weir_flusher_look(struct weir_disk *disk, struct weir_flusher *flusher);
+void weir_flusher_end_wait(struct weir_flusher *flusher);
 void weir_flusher_reserve(struct weir_flusher *flusher, u64 pages);
 struct weir_record *weir_flusher_record(const struct weir_flusher *flusher);
 struct weir_level weir_flusher_level(const struct weir_flusher *flusher);
@@ -139,7 +140,6 @@ bool weir_level_divides(const struct weir_level *at);
 
 /* places.c */
 bool weir_place_take(struct weir_branch *branch);
-void weir_flusher_end_wait(struct weir_flusher *flusher);
 bool weir_place_asked(const struct weir_branch *branch);
 void weir_place_give(struct weir_branch *branch);
 
