@@ -8,7 +8,8 @@
 //!
 //! Packages have two layouts. Up to 6.18, `linux-image-R-unsigned` holds `boot/vmlinuz-R` and
 //! `lib/modules/R`. Since then these are in `linux-binary-unsigned-R` and `linux-modules-R`, both
-//! below `usr/lib/modules/R` (the image as `vmlinuz.unsigned`), and `linux-image-R` is empty.
+//! below `usr/lib/modules/R` (the image as `vmlinuz.unsigned`), and `linux-image-R` is empty. Debian
+//! 13's own 6.12 is in between: its image in `boot`, its modules below `usr`.
 //! Headers are as before: image, modules and headers are unpacked side by side, and the one
 //! absolute path in the headers is turned to the cache.
 
@@ -20,7 +21,7 @@ use crate::toolchain;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Debian's flavours, by name, and what the names of their packages have before and behind the
 /// architecture. That of 16 KiB pages is for arm64 alone.
@@ -371,6 +372,20 @@ fn kernel_place(release: &str) -> String {
     format!("{KERNELS}/{release}")
 }
 
+/// Image and modules of an unpacked kernel, in any of the three layouts.
+fn find_image_and_modules(root: &Path, release: &str) -> (PathBuf, PathBuf) {
+    let merged = root.join("usr/lib/modules").join(release);
+    let modules = match merged.is_dir() {
+        true => merged,
+        false => root.join("lib/modules").join(release),
+    };
+    let beside = modules.join("vmlinuz.unsigned");
+    match beside.is_file() {
+        true => (beside, modules),
+        false => (root.join(format!("boot/vmlinuz-{release}")), modules),
+    }
+}
+
 /// Unpacks a kernel, if that was not done before. One `from` a release that is newer than the
 /// guests' comes with tools that were built for a newer C library; they and its compiler are made
 /// to run here. One of another architecture needs a compiler for it.
@@ -420,14 +435,7 @@ fn get(
         true => None,
         false => Some(toolchain::get(cache, from, arch, &headers)?),
     };
-    let split = root.join("usr/lib/modules").join(release);
-    let (image, modules) = match split.is_dir() {
-        true => (split.join("vmlinuz.unsigned"), split),
-        false => (
-            root.join(format!("boot/vmlinuz-{release}")),
-            root.join("lib/modules").join(release),
-        ),
-    };
+    let (image, modules) = find_image_and_modules(&root, release);
     Ok(Kernel {
         image,
         modules,
@@ -495,6 +503,40 @@ mod tests {
         let closed = |_: &'static Release| Err::<(), _>(anyhow!("no network"));
         let why = first_with("7.99 kernel", closed, |_| Ok(None::<()>)).unwrap_err();
         assert_eq!(why.to_string(), "no network");
+    }
+
+    #[test]
+    fn an_image_is_found_in_each_layout() {
+        let root = tempfile::tempdir().unwrap();
+        let found = |release: &str| {
+            let (image, modules) = find_image_and_modules(root.path(), release);
+            [image, modules].map(|path| {
+                let path = path.strip_prefix(root.path()).unwrap();
+                path.display().to_string()
+            })
+        };
+        let has = |file: &str| {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        };
+        has("boot/vmlinuz-6.1");
+        has("lib/modules/6.1/modules.order");
+        has("boot/vmlinuz-6.12+deb13");
+        has("usr/lib/modules/6.12+deb13/modules.order");
+        has("usr/lib/modules/7.3/vmlinuz.unsigned");
+        assert_eq!(found("6.1"), ["boot/vmlinuz-6.1", "lib/modules/6.1"]);
+        assert_eq!(
+            found("6.12+deb13"),
+            ["boot/vmlinuz-6.12+deb13", "usr/lib/modules/6.12+deb13"]
+        );
+        assert_eq!(
+            found("7.3"),
+            [
+                "usr/lib/modules/7.3/vmlinuz.unsigned",
+                "usr/lib/modules/7.3"
+            ]
+        );
     }
 
     #[test]
