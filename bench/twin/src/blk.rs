@@ -217,7 +217,7 @@ impl Device {
 
     /// `true` if a request may be put in line.
     pub fn may_queue(&self, request: &Request) -> bool {
-        match request.is_throttled() {
+        match request.is_wbt_tracked() {
             true => self.has_room(request.hctx),
             false => !self.takes_tag(request) || self.has_tag(request.hctx),
         }
@@ -227,7 +227,7 @@ impl Device {
     pub fn takes_tag(&self, request: &Request) -> bool {
         let is_short = self.traits.queue.is_none() && self.traits.weights.is_none();
         let swaps_in = matches!(request.what, What::SwapIn(_));
-        request.is_throttled() || (is_short && self.depth == FEW_SLOTS && !swaps_in)
+        request.is_wbt_tracked() || (is_short && self.depth == FEW_SLOTS && !swaps_in)
     }
 
     fn hctx_mut(&mut self, hctx: u32) -> (&mut u32, &mut VecDeque<Waiter>) {
@@ -246,15 +246,15 @@ impl Device {
     }
 
     /// Sum of the times of requests until `now`, from when they were submitted.
-    pub fn queued_until(&self, now: Ns) -> Ns {
+    pub fn time_in_queue(&self, now: Ns) -> Ns {
         self.queued + self.has * now.saturating_sub(self.has_since)
     }
 
     /// Puts a request in line. Returns when it will be complete if it is the first there.
     pub fn queue_request(&mut self, request: Request, now: Ns) -> Option<Ns> {
-        self.queued = self.queued_until(now);
+        self.queued = self.time_in_queue(now);
         (self.has, self.has_since) = (self.has + 1, now);
-        self.inflight += u32::from(request.is_throttled());
+        self.inflight += u32::from(request.is_wbt_tracked());
         if self.takes_tag(&request) {
             *self.hctx_mut(request.hctx).0 -= 1;
         }
@@ -284,7 +284,7 @@ impl Device {
         let due = line.first_due();
         let (request, tag) = (due <= now).then(|| line.pop()).flatten().ok_or(due)?;
         let next = Some(line.first_due()).filter(|due| *due < Ns::MAX);
-        self.queued = self.queued_until(now);
+        self.queued = self.time_in_queue(now);
         (self.has, self.has_since) = (self.has - 1, now);
         if let Some(weights) = &mut self.traits.weights {
             weights.complete_request(request.cgroup as usize, tag);
@@ -294,7 +294,7 @@ impl Device {
         if !request.is_read() && !failed {
             self.written += request.bytes();
         }
-        self.inflight -= u32::from(request.is_throttled());
+        self.inflight -= u32::from(request.is_wbt_tracked());
         if self.takes_tag(&request) {
             let at = request.hctx as usize;
             self.tags[at] += 1;
@@ -308,19 +308,19 @@ impl Device {
     }
 
     /// Stands still for a while; returns when it does so again, none if it never does.
-    pub fn stand_still(&mut self, now: Ns) -> Option<Ns> {
+    pub fn delay_requests(&mut self, now: Ns) -> Option<Ns> {
         let (length, every) = self.traits.stalls;
         if every == 0 {
             return None;
         }
-        self.queue.stand_still(length, now);
-        self.reads.stand_still(length, now);
+        self.queue.delay_requests(length, now);
+        self.reads.delay_requests(length, now);
         Some(now.saturating_add(every))
     }
 
     /// A request is not written before the server commits: when it does, if that is not scheduled
     /// yet. Gives it back if there is no server.
-    pub fn commit_later(&mut self, request: Request, now: Ns) -> Result<Option<Ns>, Request> {
+    pub fn hold_uncommitted(&mut self, request: Request, now: Ns) -> Result<Option<Ns>, Request> {
         let burst = self.traits.burst;
         if burst == 0 {
             return Err(request);
@@ -336,9 +336,9 @@ impl Device {
     }
 
     /// A flusher or task waits for a slot.
-    pub fn wait_for_slot(&mut self, waiter: Waiter, hctx: u32) {
+    pub fn add_slot_waiter(&mut self, waiter: Waiter, hctx: u32) {
         let is_throttled = match &waiter {
-            Waiter::Request(request) => request.is_throttled(),
+            Waiter::Request(request) => request.is_wbt_tracked(),
             _ => true,
         };
         if self.inflight < self.wb_normal || !is_throttled {

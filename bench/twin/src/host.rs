@@ -68,9 +68,9 @@ impl SimHost {
             SimEvent::Task(task) => tasks.continue_task(task as usize),
             SimEvent::Flusher(wb, number) => tasks.continue_flusher(wb as usize, number),
             SimEvent::Complete(device) => tasks.end_request(device as usize),
-            SimEvent::Commit(device) => tasks.commit_server(device as usize),
+            SimEvent::Commit(device) => tasks.end_server_commit(device as usize),
             SimEvent::Throttled(device, cgroup, is_read) => {
-                tasks.let_through(device as usize, cgroup as usize, is_read);
+                tasks.dispatch_throttled(device as usize, cgroup as usize, is_read);
             }
             SimEvent::Stall(device) => tasks.begin_recurring_stall(device as usize),
             SimEvent::Journal(device) => tasks.commit_if_due(device as usize),
@@ -79,11 +79,11 @@ impl SimHost {
             SimEvent::Ioend(file) => tasks.end_ioend(file as usize),
             SimEvent::Bandwidth(wb) => tasks.measure_bandwidth(wb as usize),
             SimEvent::Refresh => tasks.flush_stats(),
-            SimEvent::Pressure => tasks.psi_averages(),
+            SimEvent::Pressure => tasks.update_psi_averages(),
             SimEvent::Kswapd => tasks.run_kswapd(),
             SimEvent::Beat => {
-                tasks.weir_look_at_flushers();
-                tasks.weir_assist();
+                tasks.weir_sample_flushers();
+                tasks.weir_observe_flushers();
                 tasks.weir_beat();
             }
             SimEvent::Recount => tasks.weir_recount(),
@@ -128,7 +128,10 @@ impl SimHost {
             anonymous,
             "anonymous memory that no cgroup holds"
         );
-        let in_hand = tasks.flushers.iter().map(|flusher| flusher.in_hand());
+        let in_hand = tasks
+            .flushers
+            .iter()
+            .map(|flusher| flusher.unsubmitted_pages());
         let queued = tasks
             .devices
             .iter()

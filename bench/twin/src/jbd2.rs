@@ -158,7 +158,7 @@ impl Journal {
     }
 
     /// `true` if giving blocks takes a flusher time of its own: xfs's takes none that shows.
-    pub fn gives_blocks(&self) -> bool {
+    pub fn pays_for_block_mapping(&self) -> bool {
         matches!(self.kind, JournalKind::Ext4 { delalloc: true, .. })
     }
 
@@ -212,7 +212,7 @@ above!(Jbd2.xlog: Xlog, journals);
 impl Jbd2 {
     /// Someone begins to change what the filesystem knows of a file; false if it has to wait for a
     /// commit.
-    pub fn begin_change(&mut self, who: Handle, file: usize) -> bool {
+    pub fn begin_change_or_wait(&mut self, who: Handle, file: usize) -> bool {
         let device = self.device_of(file);
         if let Handle::Write(_, grows) = who {
             let now = self.current_tick();
@@ -343,7 +343,7 @@ impl Jbd2 {
     }
 
     /// A task that waits to begin a write() ends.
-    pub fn cancel_change(&mut self, task: usize, file: usize) {
+    pub fn cancel_waiting_change(&mut self, task: usize, file: usize) {
         let device = self.device_of(file);
         let waiting = &mut self.journals[device].waiting;
         waiting.retain(

@@ -126,7 +126,7 @@ impl TieredMemory {
         for (tier, accesses) in self.tiers.iter_mut().zip(accesses) {
             let moved = std::mem::take(&mut tier.moved) * PAGE;
             let bytes = accesses.saturating_mul(self.costs.access);
-            tier.account_use(bytes.saturating_add(moved), BEAT);
+            tier.adapt_access_cost(bytes.saturating_add(moved), BEAT);
         }
     }
 
@@ -198,7 +198,7 @@ impl TieredMemory {
     }
 
     /// At least one job holds memory.
-    pub fn is_held(&self) -> bool {
+    pub fn has_unended_holders(&self) -> bool {
         self.holders.iter().any(|holder| !holder.over)
     }
 

@@ -119,7 +119,7 @@ impl Mm {
     }
 
     /// The cgroup at `path`, which the scenario has; the root if it has not.
-    pub fn find_cgroup(&self, path: &str) -> usize {
+    pub fn find_cgroup_or_root(&self, path: &str) -> usize {
         let found = self.cgroups.iter().position(|cgroup| cgroup.path == path);
         found.unwrap_or(0)
     }

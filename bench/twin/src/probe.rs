@@ -128,10 +128,10 @@ impl Probe {
             tasks.psi.change_state(cpu, HOST, idle, busy, now);
             self.looker = Some(cpu);
             let look = tasks.machine.look;
-            let over = tasks.take_cpu(cpu, look);
+            let over = tasks.occupy_cpu(cpu, look);
             tasks.schedule_event(over, sim::SimEvent::Sampled);
         }
-        self.record_look(tasks);
+        self.record_host_sample(tasks);
         self.samples.io_lost.push((now, tasks.psi.host_io_lost()));
         self.samples.held.push(tasks.counts.pages_held());
         self.samples.writeback.push(tasks.counts.writeback);
@@ -152,7 +152,7 @@ impl Probe {
     }
 
     /// Adds a look at the host to the recording.
-    fn record_look(&mut self, tasks: &Tasks) {
+    fn record_host_sample(&mut self, tasks: &Tasks) {
         let Some(phase) = self.watched.iter_mut().flatten().last() else {
             return;
         };

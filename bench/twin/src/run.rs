@@ -80,7 +80,7 @@ pub fn run_and_watch(
         WatchLevel::Passes => host.probe.watch_all(&mut host.tasks),
     }
     let begin = host.tasks.now;
-    lay_out(&mut host, &config, scenario);
+    account_laid_out_files(&mut host, &config, scenario);
     let (mut figures, mut files) = (Figures::new(), BTreeMap::new());
     for phase in &scenario.phases {
         if phase.clean {
@@ -95,7 +95,7 @@ pub fn run_and_watch(
                 }
             }
         }
-        host.tasks.weir_start();
+        host.tasks.weir_make_records();
         host.probe.begin_phase(&phase.name, &mut host.tasks);
         let mut tell = |now: Ns| tell(&phase.name, now - begin);
         let span = run_phase(&mut host, &config, scenario, phase, &mut files, &mut tell);
@@ -114,7 +114,7 @@ pub fn run_and_watch(
 /// file, before a disk's bandwidth was bounded. What is left of that is who has completed how much,
 /// and, if the scenario says how fast that went, what the kernel learnt: its pace, and from a file
 /// that did not fit below freerun also what one writer may have.
-fn lay_out(host: &mut SimHost, config: &HostConfig, scenario: &Scenario) {
+fn account_laid_out_files(host: &mut SimHost, config: &HostConfig, scenario: &Scenario) {
     let tasks = &mut host.tasks;
     let (limit, background) = tasks.sysctl.dirty_levels(tasks.dirtyable_pages(), None);
     for phase in &scenario.phases {
@@ -127,7 +127,9 @@ fn lay_out(host: &mut SimHost, config: &HostConfig, scenario: &Scenario) {
                     tasks.count_completions(wb, pages);
                     if let Some(pace) = config.laid_out_at {
                         let throttled = pages > policy::arith::freerun_level(limit, background);
-                        tasks.wbs[wb].rates.learn_pace(pace, pages, throttled);
+                        tasks.wbs[wb]
+                            .rates
+                            .apply_past_writing(pace, pages, throttled);
                     }
                 }
             }
@@ -164,7 +166,7 @@ fn subtract_each<T>(now: &[T], then: &[T], since: impl Fn(&T, &T) -> T) -> Vec<T
 
 impl Span {
     /// Counters of all that has happened so far.
-    fn counted_now(host: &mut SimHost) -> Span {
+    fn read_counters(host: &mut SimHost) -> Span {
         let tasks = &mut host.tasks;
         let now = tasks.now;
         tasks.psi.average_groups(now);
@@ -174,7 +176,7 @@ impl Span {
             queued: tasks
                 .devices
                 .iter()
-                .map(|device| device.queued_until(now))
+                .map(|device| device.time_in_queue(now))
                 .collect(),
             pressure: tasks.psi.lost_by_group(),
             reclaimed: tasks.zone.reclaimed,
@@ -254,7 +256,7 @@ fn run_phase(
         });
         for number in 0..processes as usize {
             let wb = config.writeback_of_job(tasks, scenario, index, number as u32);
-            let home = setup::home_cgroup(tasks, scenario, job, number as u32);
+            let home = setup::find_or_make_home_cgroup(tasks, scenario, job, number as u32);
             let device = tasks.wbs[wb].device;
             let journal = &mut tasks.journals[device];
             let mut new = File::new(wb, home, journal.new_inode(), pages);
@@ -277,13 +279,15 @@ fn run_phase(
             tasks.start_task((here, number), (file, home), (begins, ends), counts_from);
         }
     }
-    let holders = setup::phase_holders(scenario, phase, start, |path| tasks.find_cgroup(path));
+    let holders = setup::phase_holders(scenario, phase, start, |path| {
+        tasks.find_cgroup_or_root(path)
+    });
     let ends = holders.iter().map(|holder| holder.ends);
     nominal = ends.fold(nominal, Ns::max);
     host.memory.start_phase(holders, tasks);
     tasks.wakes_preempt = tasks.jobs.iter().any(|job| job.work.sync.is_some());
     host.probe.start_sampling(tasks);
-    let before = Span::counted_now(host);
+    let before = Span::read_counters(host);
     let mut steps = 0;
     while host.tasks.busy > 0 && host.run_next_event(nominal + SLACK) {
         steps += 1;
@@ -291,14 +295,14 @@ fn run_phase(
             tell(host.tasks.now);
         }
     }
-    let span = Span::counted_now(host).growth_since(&before);
+    let span = Span::read_counters(host).growth_since(&before);
     host.probe.stop_sampling();
     let counted = host.tasks.now.saturating_sub(counts_from);
     for job in &mut host.tasks.jobs {
         job.mapped.elapsed = counted;
     }
     for index in first..host.tasks.tasks.len() {
-        host.tasks.give_up(index);
+        host.tasks.end_unfinished_task(index);
     }
     #[cfg(any(test, debug_assertions))]
     host.check_invariants(true);

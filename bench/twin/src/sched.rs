@@ -103,14 +103,14 @@ impl Sched {
     }
 
     /// Averages pressure, every two seconds.
-    pub fn psi_averages(&mut self) {
+    pub fn update_psi_averages(&mut self) {
         let now = self.now;
-        self.psi.average_by_clock(now);
+        self.psi.update_memory_average(now);
         self.schedule_event(now + 2 * SECOND, SimEvent::Pressure);
     }
 
     /// Queues `time` of computing on `cpu` behind what came before; returns when it is done.
-    pub fn take_cpu(&mut self, cpu: u16, time: Ns) -> Ns {
+    pub fn occupy_cpu(&mut self, cpu: u16, time: Ns) -> Ns {
         let now = self.now;
         let free_at = &mut self.cpus[usize::from(cpu)].free_at;
         *free_at = now.max(*free_at) + time;
@@ -170,7 +170,7 @@ impl Sched {
     }
 
     /// `true` if a kernel thread shares its CPU.
-    pub fn is_shared(&self, thread: &Kthread) -> bool {
+    pub fn shares_cpu(&self, thread: &Kthread) -> bool {
         self.psi.running_on(thread.cpu) > 1
     }
 }

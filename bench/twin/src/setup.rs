@@ -8,7 +8,7 @@ mod holders;
 mod host;
 mod memory;
 
-pub use host::home_cgroup;
+pub use host::find_or_make_home_cgroup;
 pub use memory::phase_holders;
 
 use crate::machine::Machine;
@@ -17,7 +17,7 @@ use crate::mm::zone::Watermarks;
 use crate::sim::clock::{HZ, Ns};
 use crate::task::fio::{self, Work};
 use crate::weir::CgroupRecord;
-use crate::writeback::flusher::cost_of_1024;
+use crate::writeback::flusher::time_for_1024_pages;
 use knobs::Knob;
 use scenario::model::Scenario;
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ pub fn configure_host(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
             start: twin.start_ns.unwrap_or(0),
             scan: twin.scan_ns.unwrap_or(SCAN),
             flush_more: twin.flusher_more_pct.unwrap_or(100),
-            flush_1024: cost_of_1024(twin.flusher_bandwidth.unwrap_or(FLUSHER)),
+            flush_1024: time_for_1024_pages(twin.flusher_bandwidth.unwrap_or(FLUSHER)),
         },
         dirtyable: (scenario.host.memory_bytes - kept - others) / PAGE,
         marks: Watermarks::new(scenario.host.memory_bytes),
@@ -148,7 +148,7 @@ fn check_cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
         for (file, value) in &cgroup.files {
             if matches!(file.as_str(), "io.max" | "io.weight") {
                 let divided = scenario.disks.iter().any(|disk| disk.io_cost);
-                if let Err(why) = disks::cgroup_file(file, value, divided) {
+                if let Err(why) = disks::check_cgroup_file(file, value, divided) {
                     refusals.push((key(file), why));
                 }
                 continue;

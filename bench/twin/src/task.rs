@@ -238,7 +238,7 @@ impl Tasks {
         }
         match self.tasks[index].state {
             State::Starting(0) => self.tasks[index].state = State::Idle,
-            State::Starting(left) => return self.start_up(index, left),
+            State::Starting(left) => return self.continue_start_up(index, left),
             State::Over
             | State::Idle
             | State::Reading
@@ -252,7 +252,7 @@ impl Tasks {
             State::Syncing(step) => return self.continue_sync(index, step),
             State::Faulting => return self.fault_page(index),
             State::Writing(passes) => {
-                if passes && self.enter_throttle(index) == Passed::Sleep {
+                if passes && self.begin_pass(index) == Passed::Sleep {
                     return;
                 }
             }
@@ -273,33 +273,33 @@ impl Tasks {
                         return;
                     }
                 } else {
-                    self.leave_pass(index, None);
+                    self.end_pass(index, None);
                 }
             }
             State::Owing => {
-                if self.waited_step(index) == Passed::Sleep {
+                if self.continue_bandwidth_wait(index) == Passed::Sleep {
                     return;
                 }
             }
         }
-        self.continue_writing(index);
+        self.start_next_step(index);
     }
 
     /// Uses some of the CPU time that fio takes before its first operation.
-    fn start_up(&mut self, index: usize, left: Ns) {
-        let step = self.turn_left(index).clamp(1, left);
+    fn continue_start_up(&mut self, index: usize, left: Ns) {
+        let step = self.slice_left(index).clamp(1, left);
         self.tasks[index].state = State::Starting(left - step);
         let cpu = self.entities[index].cpu;
-        let over = self.take_cpu(cpu, step);
+        let over = self.occupy_cpu(cpu, step);
         self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
     /// Goes on where the last stretch ended.
-    fn continue_writing(&mut self, index: usize) {
+    fn start_next_step(&mut self, index: usize) {
         if self.throttle_over_high(index) {
             return;
         }
-        if self.must_take(index) {
+        if self.must_take_memory(index) {
             return self.take_memory(index);
         }
         if self.tasks[index].alloc.is_some() {
@@ -308,7 +308,7 @@ impl Tasks {
         let (left, state) = (self.tasks[index].op_left, self.tasks[index].state);
         if left == 0 {
             if state != State::Idle {
-                if self.wait_for_owed(index) == Passed::Sleep {
+                if self.begin_bandwidth_wait(index) == Passed::Sleep {
                     return;
                 }
                 self.end_operation(index, self.now);
@@ -316,7 +316,7 @@ impl Tasks {
                     self.tasks[index].sync_began = self.now;
                     return self.continue_sync(index, Step::Pages);
                 }
-                if self.must_forget(index) {
+                if self.starts_round_anew(index) {
                     return self.continue_sync(index, Step::Forget);
                 }
             }
@@ -347,7 +347,7 @@ impl Tasks {
         let work = &self.jobs[task.job].work;
         let handle = Handle::Write(index as u32, work.grows && task.ops < work.ops);
         let file = task.file;
-        let stamped = self.begin_change(handle, file);
+        let stamped = self.begin_change_or_wait(handle, file);
         if !stamped {
             self.begin_operation(index, self.now);
             self.change_task_activity(index, PsiFlags::Iowait);
@@ -367,7 +367,7 @@ impl Tasks {
         let task = &mut self.tasks[index];
         let (file, state) = (task.file, std::mem::replace(&mut task.state, State::Over));
         let leaks = std::mem::take(&mut task.dirtier.nr_dirtied);
-        self.writeback.weir_charge(&mut task.dirtier);
+        self.writeback.weir_charge_bandwidth(&mut task.dirtier);
         let job = &mut self.jobs[task.job];
         let runtime = self.writeback.now.saturating_sub(task.measured_from);
         job.runtime = job.runtime.max(runtime);
@@ -375,17 +375,17 @@ impl Tasks {
         let cpu = self.entities[index].cpu;
         self.cpus[usize::from(cpu)].dirty_throttle_leaks += leaks;
         if state == State::Stamping {
-            self.cancel_change(index, file);
+            self.cancel_waiting_change(index, file);
         }
         if unlink {
-            self.drop_file(file);
+            self.truncate_pages(file);
         }
         self.busy -= 1;
     }
 
     /// The phase ends with the task still in an operation: that ends here too, as if it had been
     /// let go.
-    pub fn give_up(&mut self, index: usize) {
+    pub fn end_unfinished_task(&mut self, index: usize) {
         if self.tasks[index].state == State::Over {
             return;
         }

@@ -22,7 +22,7 @@ use crate::mm::throttle::KSWAPD;
 use crate::mm::zone::KSWAPD_WAKE;
 use crate::sched::psi::PsiFlags;
 use crate::sim::SimEvent;
-use crate::sim::clock::{Ns, wake_at};
+use crate::sim::clock::{Ns, timer_expiry};
 use crate::writeback::Writeback;
 
 /// Pages kswapd wants at a time.
@@ -30,7 +30,7 @@ const PART: u64 = 512;
 
 impl Writeback {
     /// Looks for `wanted` clean pages all over the host. Who finds none has looked at everything.
-    pub fn find_clean_pages(&mut self, wanted: u64) -> ScanResult {
+    pub fn reclaim_clean_pages(&mut self, wanted: u64) -> ScanResult {
         let (mut look, mut in_vain, mut dirty) = (ScanResult::default(), 0, 0);
         while look.taken < wanted && in_vain < self.cgroups.len() {
             let index = self.zone.hand % self.cgroups.len();
@@ -41,7 +41,7 @@ impl Writeback {
                 continue;
             }
             let file = cgroup.file;
-            let here = self.find_clean_pages_of(
+            let here = self.reclaim_clean_pages_of(
                 index,
                 (file / 8).max(SWAP_CLUSTER_MAX).min(wanted - look.taken),
             );
@@ -65,14 +65,14 @@ impl Writeback {
     /// kswapd's next step.
     pub fn run_kswapd(&mut self) {
         if self.node.is_some() {
-            return self.kswapd_balances();
+            return self.balance_node();
         }
         let wanted = self.zone.marks.high.saturating_sub(self.zone.free);
         if wanted == 0 || self.zone.kswapd.kswapd_failures >= MAX_RECLAIM_RETRIES {
             self.zone.kswapd.awake = false;
             return self.change_kswapd_activity(PsiFlags::Nothing);
         }
-        let ScanResult { scanned, taken } = self.find_clean_pages(wanted.min(PART));
+        let ScanResult { scanned, taken } = self.reclaim_clean_pages(wanted.min(PART));
         self.zone.reclaimed.pgscan_kswapd += scanned;
         self.zone.reclaimed.pgsteal_kswapd += taken;
         let kswapd = &mut self.zone.kswapd;
@@ -83,12 +83,12 @@ impl Writeback {
         };
         self.change_kswapd_activity(PsiFlags::MemstallRunning);
         let (cpu, scan) = (self.zone.kswapd.thread.cpu, self.machine.scan);
-        let over = self.take_cpu(cpu, KSWAPD_WAKE + scanned * scan);
+        let over = self.occupy_cpu(cpu, KSWAPD_WAKE + scanned * scan);
         self.schedule_event(over, SimEvent::Kswapd);
     }
 
     /// The same where pages are looked at one by one (`balance_pgdat`).
-    fn kswapd_balances(&mut self) {
+    fn balance_node(&mut self) {
         loop {
             let high = self.zone.marks.high;
             let is_balanced = self.zone.free >= high;
@@ -123,7 +123,7 @@ impl Writeback {
                     self.change_kswapd_activity(PsiFlags::MemstallRunning);
                     let cpu = self.zone.kswapd.thread.cpu;
                     self.count_reclaim_time(time);
-                    let over = self.take_cpu(cpu, time);
+                    let over = self.occupy_cpu(cpu, time);
                     self.schedule_event(over, SimEvent::Kswapd);
                 }
                 Step::Sleeps(nap) => {
@@ -132,11 +132,11 @@ impl Writeback {
                     by.nap = Some((nap, self.current_tick()));
                     self.begin_reclaim_sleep(KSWAPD, by.number, nap);
                     self.change_kswapd_activity(PsiFlags::Memstall);
-                    let at = wake_at(self.now, nap.0);
+                    let at = timer_expiry(self.now, nap.0);
                     self.schedule_timer(at, SimEvent::Reclaim(KSWAPD, by.number));
                 }
                 Step::Waits(device, hctx) => {
-                    self.devices[device].wait_for_slot(Waiter::Kswapd, hctx);
+                    self.devices[device].add_slot_waiter(Waiter::Kswapd, hctx);
                     self.change_kswapd_activity(PsiFlags::Memstall);
                 }
             }
@@ -156,7 +156,7 @@ impl Writeback {
             .filter(|by| by.number == number);
         if let Some((nap, since)) = by.and_then(|by| by.nap.take()) {
             self.end_reclaim_sleep(KSWAPD, nap, now - since);
-            self.kswapd_balances();
+            self.balance_node();
         }
     }
 
@@ -170,7 +170,7 @@ impl Writeback {
     fn change_kswapd_activity(&mut self, doing: PsiFlags) {
         let mut thread = self.zone.kswapd.thread;
         // One that shares a CPU goes to another that has nothing to do.
-        let moves = thread.doing == PsiFlags::Nothing || self.is_shared(&thread);
+        let moves = thread.doing == PsiFlags::Nothing || self.shares_cpu(&thread);
         self.change_kthread_activity(&mut thread, doing, moves);
         self.zone.kswapd.thread = thread;
     }

@@ -211,7 +211,7 @@ impl Hooks {
     }
 
     /// A cgroup's ceiling, and what its subtree holds.
-    fn held_below(&self, cgroup: usize) -> Option<(u64, Counts)> {
+    fn ceiling_and_held(&self, cgroup: usize) -> Option<(u64, Counts)> {
         let ceiling = self.ceiling_pages(cgroup)?;
         let held = &self.cgroups[cgroup].subtree;
         let counts = Counts {
@@ -224,7 +224,7 @@ impl Hooks {
     /// The ceilings from a cgroup up, each with what its subtree holds; the nearest first.
     fn ceilings_above(&self, cgroup: usize) -> impl Iterator<Item = (usize, u64, Counts)> + '_ {
         self.path_to_root(cgroup).filter_map(|at| {
-            let (ceiling, counts) = self.held_below(at)?;
+            let (ceiling, counts) = self.ceiling_and_held(at)?;
             Some((at, ceiling, counts))
         })
     }
@@ -238,7 +238,7 @@ impl Hooks {
     }
 
     /// A pass under the floor on the path that has most room; none if there is no floor.
-    fn floor_pass(&mut self, wb: usize) -> Option<FloorPass> {
+    fn open_floor_pass(&mut self, wb: usize) -> Option<FloorPass> {
         if self.weir.as_ref().is_none_or(|weir| weir.floors_total == 0) {
             return None;
         }
@@ -251,7 +251,7 @@ impl Hooks {
                 self.cgroups[at].subtree.pages_held(),
             );
             let below = |(ceiling, held)| policy::ceiling::pages_left(ceiling, &held);
-            memory.min(self.held_below(at).map_or(policy::UNLIMITED, below))
+            memory.min(self.ceiling_and_held(at).map_or(policy::UNLIMITED, below))
         };
         let mut pass = FloorPass {
             host_dirty: self.counts.pages_held(),

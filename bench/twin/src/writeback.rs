@@ -13,7 +13,7 @@ use crate::jbd2::{Handle, MADE};
 use crate::mm::domain::BANDWIDTH_INTERVAL;
 use crate::mm::{File, Wb};
 use crate::sim::SimEvent;
-use crate::sim::clock::wake_at;
+use crate::sim::clock::timer_expiry;
 use crate::weir::Hooks;
 use flusher::Flusher;
 
@@ -98,7 +98,7 @@ impl Writeback {
 
     /// Converts the blocks of what is complete of a file, unless that has to wait for a commit.
     pub fn end_ioend(&mut self, file: usize) {
-        if self.begin_change(Handle::Ioend, file) {
+        if self.begin_change_or_wait(Handle::Ioend, file) {
             self.end_page_writeback(file);
         }
     }
@@ -129,13 +129,13 @@ impl Writeback {
         wb.writeback_inodes -= 1;
         let device = wb.device;
         if !std::mem::replace(&mut wb.measuring, true) {
-            let at = wake_at(self.now, BANDWIDTH_INTERVAL);
+            let at = timer_expiry(self.now, BANDWIDTH_INTERVAL);
             self.schedule_event(at, SimEvent::Bandwidth(owner as u32));
         }
         if let Some(task) = waits {
             self.schedule_after(0, SimEvent::Task(task));
         }
-        self.end_file_writeback(device, file as u32);
+        self.end_ordered_writeback(device, file as u32);
     }
 
     /// Blocks that a commit has written to a disk's journal become dirty pages of the disk.
@@ -156,7 +156,7 @@ impl Writeback {
         for block in blocks {
             let at = u64::from(block) % METADATA;
             let (_, fresh) = self.files[bdev].pages.set(at, 1, u64::MAX);
-            self.cache_pages(bdev, at, 1);
+            self.add_to_page_cache(bdev, at, 1);
             if fresh > 0 {
                 self.account_dirtied(bdev, fresh);
             }
@@ -180,7 +180,7 @@ impl Writeback {
     /// Measures a writeback's bandwidth, some time after it was last at work.
     pub fn measure_bandwidth(&mut self, wb: usize) {
         self.wbs[wb].measuring = false;
-        self.adapt_wb(wb, &[]);
+        self.update_wb_bandwidth(wb, &[]);
     }
 
     /// Has everything written back that is dirty.

@@ -34,14 +34,14 @@ impl Medium {
     }
 
     /// The least time for which a request holds the line.
-    pub fn least_time(&self, is_read: bool) -> Ns {
+    pub fn service_interval(&self, is_read: bool) -> Ns {
         let timing = self.timing_of(is_read);
         timing.latency_ns / u64::from(timing.parallel.max(1))
     }
 
     /// From there to its completion.
     pub fn completion_delay(&self, is_read: bool) -> Ns {
-        self.timing_of(is_read).latency_ns - self.least_time(is_read)
+        self.timing_of(is_read).latency_ns - self.service_interval(is_read)
     }
 
     /// Further time of a request at `start` because the last ended at `end`.

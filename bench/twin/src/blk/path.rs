@@ -7,14 +7,14 @@
 
 use super::{Blk, CompletedRequest, Request, Waiter, What};
 use crate::sim::SimEvent;
-use crate::sim::clock::wake_at;
+use crate::sim::clock::timer_expiry;
 
 impl Blk {
     /// Number of pages of `left` that a flusher or a task hands over at once: none if it has to
     /// wait for a slot.
-    pub fn pages_taken(&self, device: usize, cgroup: usize, hctx: u32, left: u64) -> u64 {
+    pub fn acceptable_pages(&self, device: usize, cgroup: usize, hctx: u32, left: u64) -> u64 {
         let disk = &self.devices[device];
-        if self.limit_from(device, cgroup, false).is_some() {
+        if self.nearest_limited_cgroup(device, cgroup, false).is_some() {
             left
         } else if disk.has_room(hctx) {
             left.min(disk.largest)
@@ -25,11 +25,11 @@ impl Blk {
 
     /// A request is submitted.
     pub fn submit_request(&mut self, device: usize, request: Request) {
-        self.enter_limits(device, request, request.cgroup as usize);
+        self.throttle_or_queue(device, request, request.cgroup as usize);
     }
 
     /// The nearest cgroup from `cgroup` up that has a limit.
-    fn limit_from(&self, device: usize, cgroup: usize, is_read: bool) -> Option<usize> {
+    fn nearest_limited_cgroup(&self, device: usize, cgroup: usize, is_read: bool) -> Option<usize> {
         let disk = &self.devices[device];
         if !disk.has_limits() {
             return None;
@@ -38,19 +38,19 @@ impl Blk {
         path.find(|at| disk.is_limited(*at, is_read))
     }
 
-    fn enter_limits(&mut self, device: usize, request: Request, cgroup: usize) {
+    fn throttle_or_queue(&mut self, device: usize, request: Request, cgroup: usize) {
         let is_read = request.is_read();
-        let Some(at) = self.limit_from(device, cgroup, is_read) else {
-            return self.go_in_line(device, request);
+        let Some(at) = self.nearest_limited_cgroup(device, cgroup, is_read) else {
+            return self.queue_or_wait_for_slot(device, request);
         };
         let throttle = self.devices[device].throttle_of(at, is_read);
         if throttle.is_some_and(|throttle| throttle.add(request)) {
-            self.let_through(device, at, is_read);
+            self.dispatch_throttled(device, at, is_read);
         }
     }
 
     /// Lets the requests through that `io.max` allows now, and comes back when it allows the next.
-    pub fn let_through(&mut self, device: usize, cgroup: usize, is_read: bool) {
+    pub fn dispatch_throttled(&mut self, device: usize, cgroup: usize, is_read: bool) {
         let now = self.current_tick();
         while let Some(next) = self.devices[device]
             .throttle_of(cgroup, is_read)
@@ -58,12 +58,12 @@ impl Blk {
         {
             match next {
                 Ok(request) => match self.cgroups[cgroup].parent {
-                    Some(parent) => self.enter_limits(device, request, parent),
-                    None => self.go_in_line(device, request),
+                    Some(parent) => self.throttle_or_queue(device, request, parent),
+                    None => self.queue_or_wait_for_slot(device, request),
                 },
                 Err(ticks) => {
                     let event = SimEvent::Throttled(device as u32, cgroup as u32, is_read);
-                    let at = wake_at(self.now, ticks);
+                    let at = timer_expiry(self.now, ticks);
                     return self.schedule_event(at, event);
                 }
             }
@@ -71,11 +71,11 @@ impl Blk {
     }
 
     /// As far as there are slots; the rest waits for them.
-    pub fn go_in_line(&mut self, device: usize, mut request: Request) {
+    pub fn queue_or_wait_for_slot(&mut self, device: usize, mut request: Request) {
         loop {
             let disk = &mut self.devices[device];
             if !disk.may_queue(&request) {
-                return disk.wait_for_slot(Waiter::Request(request), request.hctx);
+                return disk.add_slot_waiter(Waiter::Request(request), request.hctx);
             }
             if let What::Flush(task) = request.what {
                 return self.schedule_after(0, SimEvent::Task(task));
@@ -123,9 +123,9 @@ impl Blk {
     }
 
     /// A server commits what is written some time after it has taken it; a disk gives it back.
-    pub fn server_takes(&mut self, device: usize, request: Request) -> Option<Request> {
+    pub fn defer_to_server_commit(&mut self, device: usize, request: Request) -> Option<Request> {
         let now = self.now;
-        match self.devices[device].commit_later(request, now) {
+        match self.devices[device].hold_uncommitted(request, now) {
             Err(request) => return Some(request),
             Ok(None) => {}
             Ok(Some(at)) => self.schedule_event(at, SimEvent::Commit(device as u32)),
@@ -136,7 +136,7 @@ impl Blk {
     /// A disk stands still from now on, for a while.
     pub fn begin_recurring_stall(&mut self, device: usize) {
         let now = self.now;
-        if let Some(again) = self.devices[device].stand_still(now) {
+        if let Some(again) = self.devices[device].delay_requests(now) {
             self.schedule_event(again, SimEvent::Stall(device as u32));
         }
     }

@@ -47,10 +47,10 @@ impl RequestQueue {
     /// Puts in a request that takes `time`. Those it overtakes are later by as much. Returns when
     /// it will be complete if it is the first.
     pub fn insert(&mut self, request: Request, time: Ns, tag: Option<u64>, now: Ns) -> Option<Ns> {
-        let under_way = self.under_way(now);
+        let under_way = self.count_started_requests(now);
         let at = match tag {
-            Some(tag) => self.place_of_tag(tag, under_way),
-            None if request.is_read() => self.place_of_read(under_way),
+            Some(tag) => self.insertion_point_of_tag(tag, under_way),
+            None if request.is_read() => self.insertion_point_of_read(under_way),
             None => self.places.len(),
         };
         let before = at.checked_sub(1).map(|at| &self.places[at]);
@@ -60,7 +60,7 @@ impl RequestQueue {
             let is_read = request.is_read();
             self.medium.seek_time(is_read, head, request.sector)
         };
-        let time = time.max(self.medium.least_time(request.is_read())) + seek(head, &request);
+        let time = time.max(self.medium.service_interval(request.is_read())) + seek(head, &request);
         let due = before.max(now) + time;
         // What is next has its head elsewhere.
         let next = self.places.get(at).map(|next| &next.request);
@@ -77,7 +77,7 @@ impl RequestQueue {
 
     /// Places that nothing overtakes: the first, and on a disk with latency all that have left the
     /// line.
-    fn under_way(&self, now: Ns) -> usize {
+    fn count_started_requests(&self, now: Ns) -> usize {
         let has_latency =
             self.medium.completion_delay(true) > 0 || self.medium.completion_delay(false) > 0;
         let left = match has_latency {
@@ -88,7 +88,7 @@ impl RequestQueue {
     }
 
     /// Everything takes longer by `time`, from now on.
-    pub fn stand_still(&mut self, time: Ns, now: Ns) {
+    pub fn delay_requests(&mut self, time: Ns, now: Ns) {
         self.opens = now + time;
         for place in &mut self.places {
             place.due += time;
@@ -119,7 +119,7 @@ impl RequestQueue {
     }
 
     /// Place of the next read, which overtakes: before none that is under way.
-    fn place_of_read(&self, under_way: usize) -> usize {
+    fn insertion_point_of_read(&self, under_way: usize) -> usize {
         let (mut place, mut reads) = (under_way, 0);
         while let Some(other) = self.places.get(place) {
             match other.request.is_read() {
@@ -133,7 +133,7 @@ impl RequestQueue {
     }
 
     /// Behind the last whose tag is no larger.
-    fn place_of_tag(&self, tag: u64, under_way: usize) -> usize {
+    fn insertion_point_of_tag(&self, tag: u64, under_way: usize) -> usize {
         let waiting = self.places.iter().skip(under_way).rev();
         let overtaken = waiting.take_while(|place| place.tag > tag).count();
         self.places.len() - overtaken

@@ -51,7 +51,7 @@ pub struct Request {
 impl Request {
     /// `true` if the kernel's writeback throttling counts it (`wbt_should_throttle`): not what a
     /// task reads or waits for.
-    pub fn is_throttled(&self) -> bool {
+    pub fn is_wbt_tracked(&self) -> bool {
         matches!(self.what, What::Pages { .. } | What::SwapOut(_))
     }
 

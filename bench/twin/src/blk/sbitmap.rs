@@ -25,12 +25,12 @@ const SERVED: Ns = 9_000;
 impl Device {
     /// CPU time that a flusher begins with which has used `used` and has slept: it is not owed what
     /// others used meanwhile.
-    pub fn use_after_sleep(&self, used: Ns) -> Ns {
+    pub fn catch_up_use(&self, used: Ns) -> Ns {
         self.clock.max(used)
     }
 
     /// Waiters to be woken: those for a slot of `hctx`, or for any; the latter have one.
-    pub fn take_woken(&mut self, hctx: u32) -> (Vec<Waiter>, bool) {
+    pub fn take_waiters_to_wake(&mut self, hctx: u32) -> (Vec<Waiter>, bool) {
         let at = hctx as usize;
         if !self.waiters[at].is_empty() {
             let batch = (self.depth / 8).clamp(1, 8);
@@ -61,7 +61,7 @@ impl Device {
     }
 
     /// `true` if some of a CPU's slots are taken.
-    pub fn is_busy(&self, hctx: u32) -> bool {
+    pub fn has_tags_in_use(&self, hctx: u32) -> bool {
         let tags = self.tags.get(hctx as usize);
         tags.is_some_and(|left| *left < self.depth)
     }

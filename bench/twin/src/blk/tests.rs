@@ -54,14 +54,23 @@ fn who_waits_for_any_slot_is_let_in_in_turn() {
     disk.wb_normal = 1;
     disk.queue_request(request(0), 0);
     assert!(!disk.has_room(1));
-    disk.wait_for_slot(Waiter::Flusher(1), 1);
-    disk.wait_for_slot(Waiter::Flusher(0), 0);
+    disk.add_slot_waiter(Waiter::Flusher(1), 1);
+    disk.add_slot_waiter(Waiter::Flusher(0), 0);
     done(&mut disk, 10 * MS);
-    assert!(matches!(disk.take_woken(0).0[..], [Waiter::Flusher(1)]));
+    assert!(matches!(
+        disk.take_waiters_to_wake(0).0[..],
+        [Waiter::Flusher(1)]
+    ));
     disk.queue_request(request(1), 10 * MS);
-    assert!(disk.take_woken(1).0.is_empty(), "the other waits still");
+    assert!(
+        disk.take_waiters_to_wake(1).0.is_empty(),
+        "the other waits still"
+    );
     done(&mut disk, 20 * MS);
-    assert!(matches!(disk.take_woken(1).0[..], [Waiter::Flusher(0)]));
+    assert!(matches!(
+        disk.take_waiters_to_wake(1).0[..],
+        [Waiter::Flusher(0)]
+    ));
 }
 
 fn done(disk: &mut Device, at: Ns) -> Request {
@@ -84,17 +93,17 @@ fn worked_example() {
         assert_eq!(disk.queue_request(request(1), 0), None);
     }
     assert_eq!((first * 32, disk.pages_in_flight()), (500 * MS, 32));
-    disk.wait_for_slot(Waiter::Flusher(7), 1);
-    disk.wait_for_slot(Waiter::Task(8), 1);
+    disk.add_slot_waiter(Waiter::Flusher(7), 1);
+    disk.add_slot_waiter(Waiter::Task(8), 1);
     assert_eq!(disk.complete_first(first - 1).err(), Some(first));
     let complete = disk.complete_first(first).expect("in time");
     assert_eq!((complete.request.hctx, complete.next), (1, Some(2 * first)));
     assert!(disk.has_room(1));
     for free in 2..=4 {
-        assert!(disk.take_woken(1).0.is_empty(), "four at once");
+        assert!(disk.take_waiters_to_wake(1).0.is_empty(), "four at once");
         done(&mut disk, free * first);
     }
-    let all = disk.take_woken(1).0;
+    let all = disk.take_waiters_to_wake(1).0;
     assert!(matches!(all[..], [Waiter::Flusher(7), Waiter::Task(8)]));
 }
 
@@ -105,7 +114,8 @@ fn a_server_commits_all_at_once() {
         ..Traits::default()
     };
     let mut server = Device::new(256 << 10, true, traits);
-    let commit = |server: &mut Device, at| server.commit_later(request(0), at).expect("a server");
+    let commit =
+        |server: &mut Device, at| server.hold_uncommitted(request(0), at).expect("a server");
     assert_eq!(commit(&mut server, 1300 * MS), Some(2000 * MS));
     assert_eq!(commit(&mut server, 1500 * MS), None);
     assert_eq!(
@@ -117,7 +127,7 @@ fn a_server_commits_all_at_once() {
         (2, 2, 0)
     );
     let mut disk = Device::new(1, true, Traits::default());
-    assert!(disk.commit_later(request(0), 0).is_err());
+    assert!(disk.hold_uncommitted(request(0), 0).is_err());
 }
 
 #[test]
@@ -127,7 +137,7 @@ fn each_cpu_has_slots_of_its_own() {
         disk.queue_request(request(0), 0);
     }
     assert!(!disk.has_room(0) && disk.has_room(1));
-    assert!(disk.take_woken(0).0.is_empty());
+    assert!(disk.take_waiters_to_wake(0).0.is_empty());
 }
 
 /// A page takes 10 ms. Three writes are in line when three reads come: the first write is under
@@ -180,10 +190,10 @@ fn a_disk_that_stands_still() {
     };
     let mut disk = Device::new(PAGE * 100, true, traits);
     assert_eq!(disk.queue_request(request(0), 0), Some(10 * MS));
-    assert_eq!(disk.stand_still(5 * MS), Some(1005 * MS));
+    assert_eq!(disk.delay_requests(5 * MS), Some(1005 * MS));
     assert_eq!(disk.complete_first(10 * MS).err(), Some(110 * MS));
     assert_eq!(disk.complete_first(110 * MS).expect("late").next, None);
-    assert_eq!(disk.stand_still(SECOND), Some(2 * SECOND));
+    assert_eq!(disk.delay_requests(SECOND), Some(2 * SECOND));
     assert_eq!(
         disk.queue_request(request(0), SECOND + MS),
         Some(SECOND + 110 * MS)

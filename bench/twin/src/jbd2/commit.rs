@@ -85,17 +85,17 @@ impl Jbd2 {
             None => {}
             Some(Stage::Blocks) => {
                 self.change_journal_activity(device, PsiFlags::Nothing, PsiFlags::Iowait);
-                self.data_are_written(device);
+                self.count_ordered_file_written(device);
             }
             Some(Stage::Woken) => {
-                self.set_journal_stage(device, Stage::Record);
+                self.set_commit_stage(device, Stage::Record);
                 let cpu = self.journal_cpu(device);
-                let over = self.take_cpu(cpu, BEFORE_RECORD);
+                let over = self.occupy_cpu(cpu, BEFORE_RECORD);
                 self.schedule_event(over, SimEvent::Kjournald(device as u32));
             }
             Some(Stage::Record) => {
                 self.change_journal_activity(device, PsiFlags::Nothing, PsiFlags::Iowait);
-                self.journal_writes(device, RECORD);
+                self.submit_journal_request(device, RECORD);
             }
             Some(Stage::End) => self.end_commit(device),
         }
@@ -108,7 +108,7 @@ impl Jbd2 {
         let hctx = self.devices[device].hctx_of(wb as usize, 0);
         while let Some((start, pages)) = self.files[file].pages.next_run(0, BIO) {
             self.files[file].pages.clear(start, pages);
-            self.in_flight(file, start, pages);
+            self.start_page_writeback(file, start, pages);
             let request = Request {
                 what: What::Pages {
                     file: number,
@@ -131,14 +131,14 @@ impl Jbd2 {
     }
 
     /// None of a file's pages is in flight any more.
-    pub fn end_file_writeback(&mut self, device: usize, file: u32) {
+    pub fn end_ordered_writeback(&mut self, device: usize, file: u32) {
         if std::mem::take(&mut self.files[file as usize].carried) {
-            self.data_are_written(device);
+            self.count_ordered_file_written(device);
         }
     }
 
     /// Of one file more; after the last the commit writes its own.
-    fn data_are_written(&mut self, device: usize) {
+    fn count_ordered_file_written(&mut self, device: usize) {
         let Some(commit) = &mut self.journals[device].j_committing_transaction else {
             return;
         };
@@ -147,10 +147,10 @@ impl Jbd2 {
             return;
         }
         let pages = DESCRIPTOR + commit.blocks.len() as u32;
-        self.journal_writes(device, pages);
+        self.submit_journal_request(device, pages);
     }
 
-    fn journal_writes(&mut self, device: usize, pages: u32) {
+    fn submit_journal_request(&mut self, device: usize, pages: u32) {
         let largest = self.devices[device].largest as u32;
         if let Some(commit) = &mut self.journals[device].j_committing_transaction {
             commit.requests = pages.div_ceil(largest);
@@ -178,16 +178,16 @@ impl Jbd2 {
         if commit.stage == Stage::Blocks {
             journal.checkpoint.append(&mut commit.blocks);
             self.wake_waiting_changes(device);
-            self.set_journal_stage(device, Stage::Woken);
+            self.set_commit_stage(device, Stage::Woken);
             self.schedule_after(0, SimEvent::Kjournald(device as u32));
         } else {
-            self.set_journal_stage(device, Stage::End);
+            self.set_commit_stage(device, Stage::End);
             self.schedule_after(END, SimEvent::Kjournald(device as u32));
         }
         self.change_journal_activity(device, PsiFlags::Iowait, PsiFlags::Nothing);
     }
 
-    fn set_journal_stage(&mut self, device: usize, stage: Stage) {
+    fn set_commit_stage(&mut self, device: usize, stage: Stage) {
         if let Some(commit) = &mut self.journals[device].j_committing_transaction {
             commit.stage = stage;
         }

@@ -67,7 +67,7 @@ impl Agent {
 impl TieredMemory {
     /// The agent looks, and changes its mind about what is still to be moved.
     pub fn replan_moves(&mut self, tasks: &mut Tasks) {
-        let Some(moves) = self.wanted_moves(tasks) else {
+        let Some(moves) = self.plan_moves(tasks) else {
             return;
         };
         let mut down = Vec::new();
@@ -90,14 +90,14 @@ impl TieredMemory {
         if let Some(agent) = &mut self.agent {
             agent.orders = down;
             let next = tasks.now + agent.interval;
-            if self.is_held() {
+            if self.has_unended_holders() {
                 tasks.schedule_event(next, SimEvent::Agent);
             }
         }
     }
 
     /// Moves that the policy wants now.
-    fn wanted_moves(&self, tasks: &Tasks) -> Option<Vec<Move>> {
+    fn plan_moves(&self, tasks: &Tasks) -> Option<Vec<Move>> {
         let (agent, tiers) = (self.agent.as_ref()?, self.budgeted?);
         let mut room = Room::default();
         for (index, tier) in self.tiers.iter().enumerate() {

@@ -30,14 +30,14 @@ impl TieredMemory {
     pub fn advance_phase(&mut self, tasks: &mut Tasks) {
         let now = tasks.now;
         tasks.busy -= self.advance_beat(now);
-        if self.record.is_due(now) {
+        if self.record.is_sample_due(now) {
             let held = self.held_in_tiers(&tasks.cgroups);
-            self.record.record_look(now, &held, self.migrated);
+            self.record.record_tier_sample(now, &held, self.migrated);
         }
         if cfg!(any(test, debug_assertions)) {
             self.check_pages();
         }
-        if self.is_held() {
+        if self.has_unended_holders() {
             tasks.schedule_event(now + BEAT, SimEvent::Memory);
         }
     }

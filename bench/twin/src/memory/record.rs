@@ -52,12 +52,12 @@ impl Record {
     }
 
     /// `true` if it is time to look.
-    pub fn is_due(&self, now: Ns) -> bool {
+    pub fn is_sample_due(&self, now: Ns) -> bool {
         (now - self.span.0) % LOOK == 0
     }
 
     /// Looks: by cgroup and tier what is held, and the pages moved so far.
-    pub fn record_look(&mut self, now: Ns, held: &[Vec<Heat>], migrated: u64) {
+    pub fn record_tier_sample(&mut self, now: Ns, held: &[Vec<Heat>], migrated: u64) {
         self.looks.push(now);
         for (series, held) in self.cgroups.iter_mut().zip(held) {
             let mut tiers = held.iter().map(|heat| heat[HOT] + heat[COLD]);

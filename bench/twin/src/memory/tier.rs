@@ -33,7 +33,7 @@ pub struct Tier {
 
 impl Tier {
     /// `bytes` went to it and came from it in `time`.
-    pub fn account_use(&mut self, bytes: u64, time: Ns) {
+    pub fn adapt_access_cost(&mut self, bytes: u64, time: Ns) {
         let most = u128::from(self.bandwidth) * u128::from(time) / u128::from(SECOND);
         let (most, bytes) = (most.max(1) as i128, i128::from(bytes));
         let (cost, latency) = (i128::from(self.cost), i128::from(self.latency));
@@ -54,7 +54,7 @@ mod tests {
             ..Tier::default()
         };
         for _ in 0..200 {
-            tier.account_use(load, SECOND);
+            tier.adapt_access_cost(load, SECOND);
         }
         tier.cost / 1_000
     }
@@ -79,7 +79,7 @@ mod tests {
         let mut last = [0; 2];
         for _ in 0..2_000 {
             let reads = 64 * 1_000_000_000_000 / tier.cost;
-            tier.account_use(reads * 64, SECOND);
+            tier.adapt_access_cost(reads * 64, SECOND);
             last = [last[1], reads * 64];
         }
         assert!(((9 << 30) / 10..1 << 30).contains(&last[1]), "{last:?}");

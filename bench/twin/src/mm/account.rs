@@ -7,7 +7,7 @@ use super::domain::Dtc;
 use super::{Mm, PageCounts};
 
 /// Pages of cache among `pages` that are charged, if the kernel charges `beside` bytes with each.
-fn with_cache(pages: u64, beside: u64) -> u64 {
+fn less_metadata(pages: u64, beside: u64) -> u64 {
     let page = super::domain::PAGE;
     (u128::from(pages) * u128::from(page) / u128::from(page + beside)) as u64
 }
@@ -30,7 +30,7 @@ impl Mm {
     }
 
     /// `pages` of a file from `start` on go in flight.
-    pub fn in_flight(&mut self, file: usize, start: u64, pages: u64) {
+    pub fn start_page_writeback(&mut self, file: usize, start: u64, pages: u64) {
         if let Some(node) = &mut self.node {
             node.begin_writeback(file, start, pages);
         }
@@ -46,7 +46,7 @@ impl Mm {
     }
 
     /// All dirty pages of a file are forgotten.
-    pub fn drop_file(&mut self, file: usize) {
+    pub fn truncate_pages(&mut self, file: usize) {
         let pages = self.files[file].pages.drop_all();
         self.change_counts(file, |counts| {
             counts.dirty -= pages;
@@ -87,7 +87,7 @@ impl Mm {
 
     /// The writeback learns from what happened since it last did; a writer's pass gives what it
     /// found.
-    pub fn adapt_wb(&mut self, wb: usize, views: &[(Dtc, u64)]) {
+    pub fn update_wb_bandwidth(&mut self, wb: usize, views: &[(Dtc, u64)]) {
         let now = self.current_tick();
         let cgroup = self.wbs[wb].cgroup;
         for (index, (view, _)) in views.iter().enumerate() {
@@ -116,7 +116,7 @@ impl Mm {
     }
 
     /// Page cache of a cgroup, and of those above it, grows by `more` pages and shrinks by `less`.
-    pub fn charge_cache(&mut self, memcg: usize, more: u64, less: u64) {
+    pub fn change_cache_charge(&mut self, memcg: usize, more: u64, less: u64) {
         self.cgroups[memcg].file = self.cgroups[memcg].file + more - less;
         let mut next = Some(memcg);
         while let Some(at) = next {
@@ -134,7 +134,7 @@ impl Mm {
         while let Some(parent) = self.cgroups[next].parent {
             let cgroup = &self.cgroups[next];
             if cgroup.max != u64::MAX {
-                let most = with_cache(
+                let most = less_metadata(
                     cgroup.max.saturating_sub(cgroup.kept + cgroup.anonymous),
                     beside,
                 );

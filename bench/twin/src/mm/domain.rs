@@ -48,7 +48,7 @@ pub struct Sysctl {
 
 impl Level {
     /// Of the host, whose dirtyable memory is `avail`.
-    fn of_host(self, avail: u64) -> u64 {
+    fn pages_of_host(self, avail: u64) -> u64 {
         match self {
             Level::Bytes(bytes) => bytes.div_ceil(PAGE),
             Level::Percent(percent) => percent * PAGE / 100 * avail / PAGE,
@@ -56,7 +56,7 @@ impl Level {
     }
 
     /// Of a cgroup with `avail` dirtyable, on a host with `host_avail`.
-    fn of_cgroup(self, avail: u64, host_avail: u64) -> u64 {
+    fn pages_of_cgroup(self, avail: u64, host_avail: u64) -> u64 {
         let share = match self {
             Level::Bytes(bytes) => bytes.div_ceil(host_avail.max(1)).min(PAGE),
             Level::Percent(percent) => percent * PAGE / 100,
@@ -69,8 +69,8 @@ impl Sysctl {
     /// Limit and background level in pages; `host_avail` is given for a cgroup's domain.
     pub fn dirty_levels(&self, avail: u64, host_avail: Option<u64>) -> (u64, u64) {
         let of = |level: Level| match host_avail {
-            None => level.of_host(avail),
-            Some(host) => level.of_cgroup(avail, host),
+            None => level.pages_of_host(avail),
+            Some(host) => level.pages_of_cgroup(avail, host),
         };
         let thresh = of(self.limit).min(policy::PAGES_MAX);
         let background = of(self.background);
@@ -133,7 +133,7 @@ pub struct Dtc {
 
 impl Dtc {
     /// `true` if no task is throttled in this domain.
-    pub fn is_free(&self) -> bool {
+    pub fn is_in_freerun(&self) -> bool {
         match self.is_strict {
             true => self.wb_dirty <= self.wb_freerun(),
             false => self.limits.dirty <= self.freerun,
@@ -146,7 +146,7 @@ impl Dtc {
     }
 
     /// Count that the base rate goes by, and where it is to be.
-    pub fn ratelimit_target(&self) -> (u64, u64) {
+    pub fn dirty_and_setpoint(&self) -> (u64, u64) {
         match self.is_strict {
             false => (self.limits.dirty, self.throttle_setpoint()),
             true if self.wb_dirty < 8 => (self.wb_dirty, self.wb_dirty + 1),

@@ -51,7 +51,7 @@ impl FpropGlobal {
     /// Counts `pages` of `share` as completed.
     pub fn add(&mut self, share: &mut FpropLocal, pages: u64, now: Ticks) {
         self.end_periods(now);
-        share.decay_share(self);
+        share.apply_elapsed_periods(self);
         share.events += pages;
         self.events += pages;
         if self.end == 0 {
@@ -62,7 +62,7 @@ impl FpropGlobal {
     /// `share` as numerator and denominator, at most 1.
     pub fn fraction_of(&mut self, share: &mut FpropLocal, now: Ticks) -> (u64, u64) {
         self.end_periods(now);
-        share.decay_share(self);
+        share.apply_elapsed_periods(self);
         (share.events, self.events.max(share.events).max(1))
     }
 }
@@ -75,7 +75,7 @@ pub struct FpropLocal {
 }
 
 impl FpropLocal {
-    fn decay_share(&mut self, all: &FpropGlobal) {
+    fn apply_elapsed_periods(&mut self, all: &FpropGlobal) {
         let periods = all.period.wrapping_sub(self.period);
         self.events = self.events.checked_shr(periods).unwrap_or(0);
         self.period = all.period;

@@ -103,7 +103,7 @@ impl Lru {
 
     /// Pages in them, of files that have lived so often.
     #[cfg(any(test, debug_assertions))]
-    pub fn count_pages(&self, lives: impl Fn(u32) -> u16) -> u64 {
+    pub fn count_live_pages(&self, lives: impl Fn(u32) -> u16) -> u64 {
         let live = self
             .runs
             .iter()
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((oldest.start, oldest.pages), (0, 256));
         oldest.skip_pages(250);
         line.put_back(oldest);
-        assert_eq!(line.count_pages(|_| 0), 53);
+        assert_eq!(line.count_live_pages(|_| 0), 53);
         line.pop();
         line.push(&mut 0, (1, 0), 256, 1);
         assert_eq!(line.len(), 6, "what is no more in the line does not grow");

@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    fn file_entry(&mut self, file: usize) -> &mut FilePages {
+    fn file_entry_mut(&mut self, file: usize) -> &mut FilePages {
         if self.files.len() <= file {
             self.files.resize(file + 1, FilePages::default());
         }
@@ -152,8 +152,8 @@ impl Node {
     /// Pages of a file have come into the cache.
     pub fn add_file_pages(&mut self, file: usize, start: u64, pages: u64) {
         let end = (start + pages) as usize;
-        if self.file_entry(file).pages.len() < end {
-            self.file_entry(file).pages.resize(end, ABSENT);
+        if self.file_entry_mut(file).pages.len() < end {
+            self.file_entry_mut(file).pages.resize(end, ABSENT);
         }
         for index in start..start + pages {
             let pfn = self.lru.alloc_page(file as u32, index, 0);
@@ -165,8 +165,8 @@ impl Node {
 
     /// Pages of a file are written to once more: used twice they are active
     /// (`folio_mark_accessed`).
-    pub fn mark_pages_used(&mut self, file: usize, start: u64, pages: u64) {
-        let known = self.file_entry(file).pages.len() as u64;
+    pub fn mark_pages_accessed(&mut self, file: usize, start: u64, pages: u64) {
+        let known = self.file_entry_mut(file).pages.len() as u64;
         for index in start..(start + pages).min(known) {
             let pfn = self.files[file].pages[index as usize];
             if pfn >= GONE {
@@ -185,19 +185,19 @@ impl Node {
 
     /// A file is in the cache no more.
     pub fn forget_file(&mut self, file: usize) {
-        let pages = std::mem::take(&mut self.file_entry(file).pages);
+        let pages = std::mem::take(&mut self.file_entry_mut(file).pages);
         for pfn in pages {
-            self.disown_page(pfn);
+            self.free_or_orphan_page(pfn);
         }
     }
 
     /// One of its pages has been taken.
-    pub fn lose_file_page(&mut self, file: usize, index: u64) {
+    pub fn mark_file_page_evicted(&mut self, file: usize, index: u64) {
         self.files[file].pages[index as usize] = GONE;
     }
 
     /// A page whose owner is gone: no more, unless reclaim or the disk has it.
-    fn disown_page(&mut self, pfn: Pfn) -> bool {
+    fn free_or_orphan_page(&mut self, pfn: Pfn) -> bool {
         if pfn >= GONE {
             return false;
         }
@@ -216,7 +216,9 @@ impl Node {
 
     /// Pages of a file are submitted.
     pub fn begin_writeback(&mut self, file: usize, start: u64, pages: u64) {
-        self.file_entry(file).in_flight.push_back((start, pages));
+        self.file_entry_mut(file)
+            .in_flight
+            .push_back((start, pages));
         let known = self.files[file].pages.len() as u64;
         for index in start..(start + pages).min(known) {
             let pfn = self.files[file].pages[index as usize];
@@ -229,7 +231,7 @@ impl Node {
     /// The next `pages` of those are written.
     pub fn end_writeback(&mut self, file: usize, mut pages: u64) {
         while pages > 0 {
-            let known = self.file_entry(file).pages.len() as u64;
+            let known = self.file_entry_mut(file).pages.len() as u64;
             let Some((start, length)) = self.files[file].in_flight.front_mut() else {
                 return;
             };
@@ -266,7 +268,7 @@ impl Node {
     }
 
     /// The number of a write of these pages to the swap disk.
-    pub fn swap_writes(&mut self, pages: Vec<Pfn>) -> u32 {
+    pub fn begin_swap_write(&mut self, pages: Vec<Pfn>) -> u32 {
         self.vmstat.pswpout += pages.len() as u64;
         let swap = self.swap.as_mut().expect("pages are swapped out to a disk");
         swap.next = swap.next.wrapping_add(1);
@@ -286,7 +288,7 @@ impl Node {
 
     /// Its task uses pages of a mapping, and writes to them: how many from `at` on it finds in
     /// memory, of `count` at most.
-    pub fn use_pages(&mut self, mapping: u32, at: u64, count: u64) -> u64 {
+    pub fn touch_mapped_pages(&mut self, mapping: u32, at: u64, count: u64) -> u64 {
         for index in at..at + count {
             let pfn = self.mappings[mapping as usize].pages[index as usize];
             if pfn >= GONE {
@@ -358,7 +360,7 @@ impl Mm {
                 }
             }
             let held = pfn < GONE;
-            let is_free = node.disown_page(pfn);
+            let is_free = node.free_or_orphan_page(pfn);
             if held && !is_free {
                 node.lru.page_mut(pfn).flags &= !flag::SWAPCACHE;
             }
@@ -377,12 +379,12 @@ impl Mm {
             if let Some(node) = &mut self.node {
                 node.end_page_write(pfn);
             }
-            self.free_orphan(pfn);
+            self.free_if_orphan(pfn);
         }
     }
 
     /// Frees a page that neither reclaim nor a disk has any more, if its owner is gone.
-    pub fn free_orphan(&mut self, pfn: Pfn) -> bool {
+    pub fn free_if_orphan(&mut self, pfn: Pfn) -> bool {
         let Some(node) = &mut self.node else {
             return false;
         };
@@ -400,7 +402,7 @@ impl Mm {
     }
 
     /// An anonymous page that is on the swap disk, too, is taken.
-    pub fn take_anon(&mut self, pfn: Pfn) {
+    pub fn evict_anon_page(&mut self, pfn: Pfn) {
         let Some(node) = &mut self.node else { return };
         let page = *node.lru.page(pfn);
         let mapping = &mut node.mappings[(page.owner & !ANON) as usize];
@@ -412,23 +414,23 @@ impl Mm {
     }
 
     /// A clean page of a file is taken.
-    pub fn take_file(&mut self, pfn: Pfn) {
+    pub fn evict_file_page(&mut self, pfn: Pfn) {
         let Some(node) = &mut self.node else { return };
         let page = *node.lru.page(pfn);
         node.lru.free_page(pfn);
         let (file, index) = (page.owner as usize, u64::from(page.index));
-        node.lose_file_page(file, index);
+        node.mark_file_page_evicted(file, index);
         let file = &mut self.files[file];
         file.cache.clear(index, 1);
         file.cached -= 1;
         let memcg = file.memcg as usize;
-        self.charge_cache(memcg, 0, 1);
+        self.change_cache_charge(memcg, 0, 1);
         self.zone.cache -= 1;
         self.zone.free += 1;
     }
 
     /// `true` if a page of a file is dirty, and not in flight.
-    pub fn is_dirty(&self, file: u32, index: u32) -> bool {
+    pub fn is_page_dirty(&self, file: u32, index: u32) -> bool {
         let (pages, index) = (&self.files[file as usize].pages, u64::from(index));
         pages.run_alike(index, index + 1).0
     }

@@ -85,12 +85,12 @@ impl Rates {
 
     /// It has written `pages` at `pace` pages per second; if that was under throttle, of one
     /// writer. What takes less than an interval it does not see.
-    pub fn learn_pace(&mut self, pace: u64, pages: u64, throttled: bool) {
+    pub fn apply_past_writing(&mut self, pace: u64, pages: u64, throttled: bool) {
         let pace = pace.max(1);
         let intervals = pages * HZ / pace / BANDWIDTH_INTERVAL;
         // The estimate has forgotten what it was long before so many.
         for _ in 0..intervals.min(100 * PERIOD / BANDWIDTH_INTERVAL) {
-            self.adapt_bandwidth(pace * BANDWIDTH_INTERVAL / HZ, BANDWIDTH_INTERVAL);
+            self.update_write_bandwidth(pace * BANDWIDTH_INTERVAL / HZ, BANDWIDTH_INTERVAL);
         }
         if throttled && intervals > 0 {
             (self.dirty_ratelimit, self.balanced_dirty_ratelimit) =
@@ -108,17 +108,17 @@ impl Rates {
     pub fn adapt_rates(&mut self, dirtied: u64, written: u64, now: Ticks, views: &[(Dtc, u64)]) {
         let elapsed = (now - self.bw_time_stamp).max(1);
         for (view, pos_ratio) in views {
-            self.adapt_base(
+            self.update_dirty_ratelimit(
                 view,
                 *pos_ratio,
                 (dirtied - self.dirtied_stamp) * HZ / elapsed,
             );
         }
-        self.adapt_bandwidth(written - self.written_stamp, elapsed);
+        self.update_write_bandwidth(written - self.written_stamp, elapsed);
         self.restart_measure(dirtied, written, now);
     }
 
-    fn adapt_bandwidth(&mut self, written: u64, elapsed: Ticks) {
+    fn update_write_bandwidth(&mut self, written: u64, elapsed: Ticks) {
         let (old, mut average) = (self.write_bandwidth, self.avg_write_bandwidth);
         let flow = written * HZ;
         if elapsed > PERIOD {
@@ -137,13 +137,13 @@ impl Rates {
         self.avg_write_bandwidth = average.max(1);
     }
 
-    fn adapt_base(&mut self, view: &Dtc, pos_ratio: u64, dirty_rate: u64) {
+    fn update_dirty_ratelimit(&mut self, view: &Dtc, pos_ratio: u64, dirty_rate: u64) {
         let base = self.dirty_ratelimit;
         // The one more lets it grow from tiny values.
         let task = ((base * pos_ratio) >> RATELIMIT_CALC_SHIFT) + 1;
         let balanced =
             mul_div(task, self.avg_write_bandwidth, dirty_rate | 1).min(self.avg_write_bandwidth);
-        let (dirty, setpoint) = view.ratelimit_target();
+        let (dirty, setpoint) = view.dirty_and_setpoint();
         let step = if dirty < setpoint {
             let most = self.balanced_dirty_ratelimit.min(balanced).min(task);
             most.saturating_sub(base)
@@ -168,7 +168,7 @@ impl Rates {
 
     /// Time that a pass may sleep, and what comes after, for a task that may have `task` pages per
     /// second.
-    pub fn pause_for(&self, wb_dirty: u64, task: u64) -> Pause {
+    pub fn compute_pause(&self, wb_dirty: u64, task: u64) -> Pause {
         // 8 is the reserve: at most an eighth of what is dirty is written meanwhile.
         let longest =
             (wb_dirty / (1 + self.avg_write_bandwidth / (1 + HZ / 8).next_power_of_two()) + 1)
@@ -307,7 +307,7 @@ mod tests {
             ..view(wb_dirty)
         };
         // The host is far below freerun; 75 is that of the writeback's share.
-        assert!(strict(75).is_free() && !strict(76).is_free());
+        assert!(strict(75).is_in_freerun() && !strict(76).is_in_freerun());
         assert_eq!(rates.pos_ratio(&strict(75)), 1_024);
         assert_eq!(rates.pos_ratio(&strict(100)), 0);
         assert!(rates.pos_ratio(&strict(90)) < 1_024);
@@ -331,7 +331,7 @@ mod tests {
             rates.avg_write_bandwidth,
             rates.write_bandwidth,
         ) = (500, 500, 500);
-        let pause = rates.pause_for(7_680, 437);
+        let pause = rates.compute_pause(7_680, 437);
         assert_eq!(pause.nr_dirtied_pause, 32);
         assert_eq!(HZ * 32 / 437, 18, "18 ticks are 72 ms");
         assert!(pause.min_pause <= 18 && pause.max_pause == MAX_PAUSE);
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn who_was_not_throttled_has_not_learnt_what_one_writer_may_have() {
         let mut rates = Rates::new(0);
-        rates.learn_pace(500, 500 * 60, false);
+        rates.apply_past_writing(500, 500 * 60, false);
         assert_eq!(
             (rates.write_bandwidth, rates.dirty_ratelimit),
             (500, INIT_BW)
@@ -365,7 +365,7 @@ mod tests {
             "{}",
             rates.avg_write_bandwidth
         );
-        rates.learn_pace(0, 500, true);
+        rates.apply_past_writing(0, 500, true);
         assert_eq!(rates.dirty_ratelimit, rates.avg_write_bandwidth);
         assert!(
             (1..500).contains(&rates.avg_write_bandwidth),
@@ -376,12 +376,12 @@ mod tests {
     #[test]
     fn what_is_over_before_it_is_measured_teaches_nothing() {
         let mut rates = Rates::new(0);
-        rates.learn_pace(1_000_000, 199_999, true);
+        rates.apply_past_writing(1_000_000, 199_999, true);
         assert_eq!(
             (rates.avg_write_bandwidth, rates.dirty_ratelimit),
             (INIT_BW, INIT_BW)
         );
-        rates.learn_pace(1_000_000, 400_000, false);
+        rates.apply_past_writing(1_000_000, 400_000, false);
         assert!(
             (INIT_BW + 1..200_000).contains(&rates.write_bandwidth),
             "{}",

@@ -14,7 +14,7 @@ pub struct ScanResult {
 
 impl Mm {
     /// Looks for `wanted` clean pages of a cgroup's own.
-    pub fn find_clean_pages_of(&mut self, index: usize, wanted: u64) -> ScanResult {
+    pub fn reclaim_clean_pages_of(&mut self, index: usize, wanted: u64) -> ScanResult {
         let cgroup = &mut self.cgroups[index];
         let clean = cgroup.file.saturating_sub(cgroup.counts.pages_held());
         let (mut look, mut line) = (ScanResult::default(), std::mem::take(&mut cgroup.lruvec));
@@ -59,7 +59,7 @@ impl Mm {
             }
         }
         self.cgroups[index].lruvec = line;
-        self.charge_cache(index, 0, look.taken);
+        self.change_cache_charge(index, 0, look.taken);
         self.zone.cache -= look.taken;
         self.zone.free += look.taken;
         look

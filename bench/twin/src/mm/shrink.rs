@@ -81,9 +81,9 @@ impl Mm {
             return keep(active);
         }
         if is_file {
-            if !self.is_dirty(page.owner, page.index) {
+            if !self.is_page_dirty(page.owner, page.index) {
                 by.nr_reclaimed += 1;
-                return self.take_file(pfn);
+                return self.evict_file_page(pfn);
             }
             by.found.dirty += 1;
             by.found.unqueued_dirty += 1;
@@ -103,7 +103,7 @@ impl Mm {
         }
         if page.has_flags(flag::SWAPCACHE) {
             by.nr_reclaimed += 1;
-            return self.take_anon(pfn);
+            return self.evict_anon_page(pfn);
         }
         let Some(swap) = node.swap.as_mut().filter(|swap| swap.free > 0) else {
             return keep(active);
@@ -125,7 +125,7 @@ impl Mm {
         for (pfn, list) in batch.kept.drain(..) {
             let Some(node) = &mut self.node else { return };
             if node.lru.page(pfn).has_flags(flag::ORPHAN) {
-                self.free_orphan(pfn);
+                self.free_if_orphan(pfn);
             } else {
                 node.lru.add_to_head(pfn, list);
             }

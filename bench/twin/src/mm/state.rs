@@ -148,7 +148,7 @@ impl Wb {
     }
 
     /// Of its dirty pages, those that a task still copies to: Linux marks them dirty afterwards.
-    pub fn copied_at(&self, now: Ns) -> u64 {
+    pub fn pages_being_copied(&self, now: Ns) -> u64 {
         let (pages, until) = self.copied;
         if now < until { pages } else { 0 }
     }
@@ -266,7 +266,7 @@ impl File {
 
     /// Number of the dirty `pages` from `start` on that a flusher finds at `now`: none of a folio
     /// that a task still copies to, which Linux marks dirty afterwards (`iomap_write_end`).
-    pub fn pages_found(&self, start: u64, pages: u64, now: Ns) -> u64 {
+    pub fn pages_before_copied(&self, start: u64, pages: u64, now: Ns) -> u64 {
         match self.copied {
             Some((at, until)) if now < until && at >= start => pages.min(at - start),
             _ => pages,
@@ -275,7 +275,7 @@ impl File {
 
     /// Number of the dirty `pages` from `start` on that are written where `part` are asked for: the
     /// last folio is written whole.
-    pub fn whole_folios(&self, start: u64, pages: u64, part: u64) -> u64 {
+    pub fn round_up_to_folios(&self, start: u64, pages: u64, part: u64) -> u64 {
         let end = start.saturating_add(part);
         let end = end
             .checked_next_multiple_of(self.folio_pages)
@@ -380,7 +380,7 @@ impl Dirtier {
     }
 
     /// A pause would be too short: it is credited instead, unless the task is a light one.
-    pub fn not_worth_it(&mut self, now: Ticks, period: Ticks, pause: i64) {
+    pub fn skip_short_pause(&mut self, now: Ticks, period: Ticks, pause: i64) {
         if pause < -(HZ as i64) {
             (self.dirty_paused_when, self.nr_dirtied) = (now, 0);
         } else if period > 0 {
@@ -408,23 +408,23 @@ mod tests {
     #[test]
     fn the_last_folio_of_a_part_is_written_whole() {
         let mut file = File::new(0, 0, 0, 256);
-        assert_eq!(file.whole_folios(0, 160, 16), 16, "folios of a page");
+        assert_eq!(file.round_up_to_folios(0, 160, 16), 16, "folios of a page");
         file.folio_pages = 32;
-        assert_eq!(file.whole_folios(0, 160, 16), 32);
-        assert_eq!(file.whole_folios(16, 160, 16), 16);
-        assert_eq!(file.whole_folios(0, 20, 16), 20, "no more is dirty");
-        assert_eq!(file.whole_folios(0, 160, u64::MAX), 160);
+        assert_eq!(file.round_up_to_folios(0, 160, 16), 32);
+        assert_eq!(file.round_up_to_folios(16, 160, 16), 16);
+        assert_eq!(file.round_up_to_folios(0, 20, 16), 20, "no more is dirty");
+        assert_eq!(file.round_up_to_folios(0, 160, u64::MAX), 160);
     }
 
     #[test]
     fn what_is_being_copied_is_not_found() {
         let mut file = File::new(0, 0, 0, 256);
-        assert_eq!(file.pages_found(0, 160, 5), 160);
+        assert_eq!(file.pages_before_copied(0, 160, 5), 160);
         file.copied = Some((128, 10));
-        assert_eq!(file.pages_found(0, 160, 5), 128);
-        assert_eq!(file.pages_found(128, 32, 5), 0, "only that folio");
-        assert_eq!(file.pages_found(192, 32, 5), 32, "behind it");
-        assert_eq!(file.pages_found(0, 64, 5), 64, "in front of it");
-        assert_eq!(file.pages_found(0, 160, 10), 160, "copied");
+        assert_eq!(file.pages_before_copied(0, 160, 5), 128);
+        assert_eq!(file.pages_before_copied(128, 32, 5), 0, "only that folio");
+        assert_eq!(file.pages_before_copied(192, 32, 5), 32, "behind it");
+        assert_eq!(file.pages_before_copied(0, 64, 5), 64, "in front of it");
+        assert_eq!(file.pages_before_copied(0, 160, 10), 160, "copied");
     }
 }

@@ -42,7 +42,7 @@ impl Mm {
     }
 
     /// The sleep for a reason, if there is one.
-    pub fn sleep_for_reason(&mut self, reason: Reason, is_kswapd: bool) -> Option<Nap> {
+    pub fn choose_reclaim_nap(&mut self, reason: Reason, is_kswapd: bool) -> Option<Nap> {
         let pending = self.write_is_pending();
         let hopeless = self.zone.kswapd.kswapd_failures >= MAX_RECLAIM_RETRIES;
         let node = self.node.as_mut()?;
@@ -64,7 +64,7 @@ impl Mm {
 
     /// The sleep of a task that found nothing to take, where most of what there is has to be
     /// written first: up to 5.15 (`should_reclaim_retry`).
-    pub fn congestion_sleep(&mut self) -> Option<Nap> {
+    pub fn choose_congestion_nap(&mut self) -> Option<Nap> {
         let waits = self.node.as_ref()?.kernel == Kernel::Waits && self.write_is_pending();
         waits.then_some((HZ / 10, Reason::NoProgress, false))
     }

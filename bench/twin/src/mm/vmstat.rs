@@ -86,7 +86,7 @@ impl Vmstat {
     }
 
     /// By the names that figures have, with what is counted elsewhere, too.
-    pub fn by_name(&self, also: &Reclaimed) -> BTreeMap<String, u64> {
+    pub fn counters_by_name(&self, also: &Reclaimed) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::from(
             [
                 ("pgscan_direct", also.pgscan_direct),

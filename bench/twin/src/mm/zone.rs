@@ -123,12 +123,12 @@ impl Zone {
     }
 
     /// Pages that a task may have without looking for any.
-    pub fn at_once(&self) -> u64 {
+    pub fn pages_above_min(&self) -> u64 {
         self.free.saturating_sub(self.marks.min)
     }
 
     /// A task has found a clean page: kswapd may, too.
-    pub fn reset_failures(&mut self) {
+    pub fn reset_kswapd_failures(&mut self) {
         self.kswapd.kswapd_failures = 0;
     }
 
@@ -142,12 +142,12 @@ impl Mm {
     /// Pages become a task's own, in the cgroup and those above it.
     pub fn charge_anonymous(&mut self, cgroup: usize, pages: u64) {
         self.zone.free -= pages;
-        self.each_above(cgroup, |held| *held += pages);
-        self.may_wake_kswapd();
+        self.change_anonymous_of_path(cgroup, |held| *held += pages);
+        self.wake_kswapd_if_low();
     }
 
     /// Wakes kswapd if few pages are free.
-    pub fn may_wake_kswapd(&mut self) {
+    pub fn wake_kswapd_if_low(&mut self) {
         if self.zone.free >= self.zone.marks.low {
             return;
         }
@@ -161,10 +161,10 @@ impl Mm {
     /// And are no more.
     pub fn uncharge_anonymous(&mut self, cgroup: usize, pages: u64) {
         self.zone.free += pages;
-        self.each_above(cgroup, |held| *held -= pages);
+        self.change_anonymous_of_path(cgroup, |held| *held -= pages);
     }
 
-    fn each_above(&mut self, cgroup: usize, change: impl Fn(&mut u64)) {
+    fn change_anonymous_of_path(&mut self, cgroup: usize, change: impl Fn(&mut u64)) {
         let mut next = Some(cgroup);
         while let Some(at) = next {
             change(&mut self.cgroups[at].anonymous);
@@ -175,9 +175,9 @@ impl Mm {
     /// `pages` of a file from `start` on are in the cache, as far as there is room and they have
     /// not been. A cgroup that has more than its `memory.max` or `memory.high` then gives up old
     /// ones, which takes no time here. Returns how many came.
-    pub fn cache_pages(&mut self, file: usize, start: u64, pages: u64) -> u64 {
+    pub fn add_to_page_cache(&mut self, file: usize, start: u64, pages: u64) -> u64 {
         if self.node.is_some() {
-            self.cache_one_by_one(file, start, pages);
+            self.add_single_pages_to_cache(file, start, pages);
             return 0;
         }
         let index = self.files[file].memcg as usize;
@@ -197,25 +197,25 @@ impl Mm {
         cached.cached += more;
         self.zone.free -= more;
         self.zone.cache += more;
-        self.charge_cache(index, more, 0);
+        self.change_cache_charge(index, more, 0);
         let mut at = index;
         while let Some(parent) = self.cgroups[at].parent {
             let cgroup = &self.cgroups[at];
             let most = cgroup.max.saturating_sub(cgroup.kept).min(cgroup.high);
             if cgroup.subtree_file > most {
                 let over = cgroup.subtree_file - most;
-                self.find_clean_pages_of(index, over);
+                self.reclaim_clean_pages_of(index, over);
             }
             at = parent;
         }
-        self.may_wake_kswapd();
+        self.wake_kswapd_if_low();
         more
     }
 
     /// The same where pages are kept one by one; no cgroup has a `memory.max` there.
-    fn cache_one_by_one(&mut self, file: usize, start: u64, pages: u64) {
+    fn add_single_pages_to_cache(&mut self, file: usize, start: u64, pages: u64) {
         let Some(node) = &mut self.node else { return };
-        node.mark_pages_used(file, start, pages);
+        node.mark_pages_accessed(file, start, pages);
         let cached = &mut self.files[file];
         let mut came = Vec::new();
         let tell = |start, pages| came.push((start, pages));
@@ -229,8 +229,8 @@ impl Mm {
         for (start, pages) in came {
             node.add_file_pages(file, start, pages);
         }
-        self.charge_cache(memcg, more, 0);
-        self.may_wake_kswapd();
+        self.change_cache_charge(memcg, more, 0);
+        self.wake_kswapd_if_low();
     }
 
     /// No page of a file is in the cache any more.
@@ -247,7 +247,7 @@ impl Mm {
         if file.invalidate_seq == 0 {
             self.cgroups[memcg].lruvec.empty_runs(index as u32);
         }
-        self.charge_cache(memcg, 0, cached);
+        self.change_cache_charge(memcg, 0, cached);
         self.zone.cache -= cached;
         self.zone.free += cached;
     }
@@ -260,7 +260,7 @@ impl Mm {
             let pages = &self.files[file].pages;
             let (is_dirty, alike) = pages.run_alike(at, pages.size());
             if is_dirty {
-                self.cache_pages(file, at, alike);
+                self.add_to_page_cache(file, at, alike);
             }
             at += alike;
         }
@@ -296,7 +296,7 @@ impl Mm {
             assert_eq!(cgroup.file, cached, "cached pages of {}", cgroup.path);
             let listed = match self.node {
                 Some(_) => cached,
-                None => cgroup.lruvec.count_pages(lives),
+                None => cgroup.lruvec.count_live_pages(lives),
             };
             assert_eq!(listed, cached, "the line of {}", cgroup.path);
         }

@@ -62,7 +62,7 @@ pub(super) fn measure_phase(
             oom_kills: Some(span.kills[index]),
             stat: span.stats[index].clone(),
             places: match has_tiers {
-                true => to_places(host, index, budget),
+                true => to_placements(host, index, budget),
                 false => Vec::new(),
             },
         };
@@ -77,7 +77,7 @@ pub(super) fn measure_phase(
         jobs: jobs
             .into_iter()
             .filter(|(_, done)| !done.killed)
-            .map(|(job, done)| (job.name.clone(), job_of(done)))
+            .map(|(job, done)| (job.name.clone(), to_measured_job(done)))
             .collect(),
         allocating: mapping
             .into_iter()
@@ -103,7 +103,7 @@ pub(super) fn measure_phase(
             kswapd_scanned: span.reclaimed.pgscan_kswapd,
             oom_kills: span.reclaimed.kills,
             vmstat: match &span.vmstat {
-                Some(vmstat) => vmstat.by_name(&span.reclaimed),
+                Some(vmstat) => vmstat.counters_by_name(&span.reclaimed),
                 None => BTreeMap::new(),
             },
             cpu: None,
@@ -146,7 +146,7 @@ fn to_latency(of: &Latencies) -> Option<Latency> {
     })
 }
 
-fn job_of(job: &Done) -> measured::MeasuredJob {
+fn to_measured_job(job: &Done) -> measured::MeasuredJob {
     let seconds = job.runtime.max(1) as f64 / SECOND as f64;
     let ios = job.latencies.latencies_counted();
     measured::MeasuredJob {
@@ -193,7 +193,7 @@ fn to_tiers(host: &Model) -> Tiers {
     }
 }
 
-fn to_places(host: &Model, index: usize, budget: Option<u64>) -> Vec<Placement> {
+fn to_placements(host: &Model, index: usize, budget: Option<u64>) -> Vec<Placement> {
     let record = &host.memory.record;
     let budget = budget.filter(|pages| *pages != UNLIMITED);
     let place = |(at, held): (&u64, &Held)| Placement {

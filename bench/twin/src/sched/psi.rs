@@ -185,7 +185,7 @@ impl Psi {
     }
 
     /// The same by the clock, every two seconds: part of an average over ten.
-    pub fn average_by_clock(&mut self, now: Ns) {
+    pub fn update_memory_average(&mut self, now: Ns) {
         let before = std::mem::replace(&mut self.averaged, now);
         let lost = self.groups[0].lost.memory.some;
         self.average_groups(now);
@@ -195,7 +195,7 @@ impl Psi {
     }
 
     /// Percent of the last ten seconds in which a task waited for memory.
-    pub fn memory_percent(&self) -> u32 {
+    pub fn memory_stall_percent(&self) -> u32 {
         (self.memory_10 / OF) as u32
     }
 
@@ -214,7 +214,7 @@ impl PsiGroup {
     fn average_cpus(&mut self, now: Ns) {
         let (mut sums, mut weights) = ([0u128; 4], 0u128);
         for cpu in &mut self.cpus {
-            cpu.pass_time(now);
+            cpu.account_elapsed_time(now);
             let weight = u128::from(cpu.busy / TICK);
             let LostTime { io, memory } = std::mem::take(&mut cpu.lost);
             let lost = [io.some, io.full, memory.some, memory.full];
@@ -239,13 +239,13 @@ impl Cpu {
     }
 
     fn change_state(&mut self, from: PsiFlags, to: PsiFlags, now: Ns) {
-        self.pass_time(now);
+        self.account_elapsed_time(now);
         self.tasks[from as usize] -= 1;
         self.tasks[to as usize] += 1;
         debug_assert!(from == PsiFlags::Nothing || self.tasks[from as usize] >= 0);
     }
 
-    fn pass_time(&mut self, now: Ns) {
+    fn account_elapsed_time(&mut self, now: Ns) {
         let elapsed = now - self.since;
         self.since = now;
         let [_, running, waiting, reclaiming, stalled] = self.tasks;
@@ -318,13 +318,13 @@ mod tests {
         let mut psi = Psi::new(2, 0);
         psi.change_state(1, HOST, PsiFlags::Nothing, PsiFlags::MemstallRunning, 0);
         psi.change_state(1, HOST, PsiFlags::Nothing, PsiFlags::Running, SECOND);
-        psi.average_by_clock(2 * SECOND);
+        psi.update_memory_average(2 * SECOND);
         let memory = |some, full| LostTime {
             io: Lost::default(),
             memory: Lost { some, full },
         };
         assert_eq!(psi.lost_by_group(), [memory(2 * SECOND, SECOND)]);
-        assert_eq!(psi.memory_percent(), 18, "of ten seconds");
+        assert_eq!(psi.memory_stall_percent(), 18, "of ten seconds");
         psi.change_state(
             1,
             HOST,
@@ -333,7 +333,7 @@ mod tests {
             2 * SECOND,
         );
         psi.change_state(1, HOST, PsiFlags::Running, PsiFlags::Memstall, 2 * SECOND);
-        psi.average_by_clock(4 * SECOND);
+        psi.update_memory_average(4 * SECOND);
         assert_eq!(psi.lost_by_group(), [memory(4 * SECOND, 3 * SECOND)]);
     }
 }

@@ -41,14 +41,14 @@ impl Sched {
             self.entities[index].queued = true;
             self.nr_queued += 1;
             if self.cpus[cpu].curr == Some(index as u32) {
-                self.next_turn(cpu);
+                self.run_next_queued(cpu);
             }
         }
         !waits
     }
 
     /// Longest time that a stretch of the task may take.
-    pub fn turn_left(&self, index: usize) -> Ns {
+    pub fn slice_left(&self, index: usize) -> Ns {
         let cpu = &self.cpus[usize::from(self.entities[index].cpu)];
         match cpu.queue.is_empty() {
             true if self.wakes_preempt => SLICE,
@@ -64,7 +64,7 @@ impl Sched {
             self.cpus[cpu].queue.retain(|task| *task as usize != index);
             self.nr_queued -= 1;
         } else if self.cpus[cpu].curr == Some(index as u32) {
-            self.next_turn(cpu);
+            self.run_next_queued(cpu);
         }
     }
 
@@ -79,7 +79,7 @@ impl Sched {
         (cpu.curr, cpu.slice_end) = (Some(index as u32), end);
     }
 
-    fn next_turn(&mut self, cpu: usize) {
+    fn run_next_queued(&mut self, cpu: usize) {
         self.cpus[cpu].curr = None;
         if self.nr_queued == 0 {
             return;

@@ -32,7 +32,7 @@ pub fn allocating_work(job: &Job) -> Option<Work> {
 }
 
 /// The node, which counts pages one by one, if a job maps memory.
-pub fn page_node(scenario: &Scenario) -> Option<Node> {
+pub fn build_page_node(scenario: &Scenario) -> Option<Node> {
     if !scenario.jobs.iter().any(is_allocating) {
         return None;
     }
@@ -64,7 +64,7 @@ pub fn refuse_allocating(scenario: &Scenario, works: &[Option<Work>], refusals: 
         if scenario.twin.reclaim.is_some() {
             refuse("twin.reclaim".into(), why);
         }
-        return not_counted(scenario, refusals);
+        return refuse_uncounted_metrics(scenario, refusals);
     }
     if !scenario.tiers.is_empty() {
         refuse(
@@ -153,8 +153,8 @@ pub fn refuse_allocating(scenario: &Scenario, works: &[Option<Work>], refusals: 
 }
 
 /// Expectations of counters that only are where pages are kept one by one.
-fn not_counted(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
-    let counters = Vmstat::default().by_name(&Reclaimed::default());
+fn refuse_uncounted_metrics(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
+    let counters = Vmstat::default().counters_by_name(&Reclaimed::default());
     let is_counter = |name: &str| counters.contains_key(name) || name == "reclaim_cpu_pct";
     for expect in &scenario.expects {
         let of_bound = expect.bound.0.iter().flat_map(|term| &term.metrics);

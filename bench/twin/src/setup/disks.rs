@@ -8,7 +8,7 @@ use crate::mm::Cgroup;
 use crate::sim::clock::SECOND;
 use crate::sim::random::Random;
 use crate::task::fio::Work;
-use crate::writeback::flusher::cost_of_1024;
+use crate::writeback::flusher::time_for_1024_pages;
 use policy::division::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use scenario::io_max::io_max;
 use scenario::model::{Disk, DiskKind, Filesystem, Reclaim, Scenario, Timing};
@@ -99,7 +99,7 @@ pub fn journal_kind(scenario: &Scenario, disk: &Disk) -> JournalKind {
 ///
 /// # Errors
 /// Why it cannot be modelled.
-pub fn cgroup_file(file: &str, value: &str, divided: bool) -> Result<(), String> {
+pub fn check_cgroup_file(file: &str, value: &str, divided: bool) -> Result<(), String> {
     if file == "io.max" {
         return io_max(value).map(drop);
     }
@@ -169,7 +169,7 @@ pub fn new_device(
         burst: twin.burst_ns.unwrap_or(0),
         stalls: (twin.stall_ns.unwrap_or(0), twin.stall_every_ns.unwrap_or(0)),
         fails: twin.fails.unwrap_or(0),
-        submit_1024: disk.submit_bandwidth.map_or(0, cost_of_1024),
+        submit_1024: disk.submit_bandwidth.map_or(0, time_for_1024_pages),
         queue: twin.queue.or(disk.kind.map(|kind| kind.preset().queue)),
         medium: disk_medium(disk),
         strict: (disk.filesystem == Filesystem::Fuse).then_some(FUSE_MAX_RATIO),

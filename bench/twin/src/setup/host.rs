@@ -57,7 +57,9 @@ impl HostConfig {
             tasks.cgroups[first].pressure = tasks.psi.add(above, BEGIN);
             let all: Vec<usize> = match settings.copies {
                 None => vec![first],
-                Some(copies) => (0..copies).map(|n| copy_cgroup(tasks, first, n)).collect(),
+                Some(copies) => (0..copies)
+                    .map(|n| add_cgroup_copy(tasks, first, n))
+                    .collect(),
             };
             weir.groups
                 .resize(tasks.cgroups.len(), CgroupRecord::default());
@@ -117,7 +119,7 @@ impl HostConfig {
         if let Some(age) = scenario.twin.counts_ns {
             tasks.flush_time = age.max(TICK);
         }
-        tasks.node = alloc::page_node(scenario).map(Box::new);
+        tasks.node = alloc::build_page_node(scenario).map(Box::new);
         host.memory = memory::build_memory(scenario, arm);
         host
     }
@@ -136,14 +138,19 @@ impl HostConfig {
         // Without cgroup writeback a disk has one for all.
         let cgroup = match scenario.disks[device].filesystem.has_cgroup_writeback() {
             false => 0,
-            true => home_cgroup(tasks, scenario, job, process),
+            true => find_or_make_home_cgroup(tasks, scenario, job, process),
         };
         tasks.wb_get_create(cgroup, device)
     }
 }
 
 /// The cgroup that a job's process is in.
-pub fn home_cgroup(tasks: &mut Tasks, scenario: &Scenario, job: &Job, process: u32) -> usize {
+pub fn find_or_make_home_cgroup(
+    tasks: &mut Tasks,
+    scenario: &Scenario,
+    job: &Job,
+    process: u32,
+) -> usize {
     let Some(path) = &job.cgroup else { return 0 };
     match scenario.cgroups[path].copies {
         None => find_or_make_cgroup(tasks, path),
@@ -167,7 +174,7 @@ fn find_or_make_cgroup(tasks: &mut Tasks, path: &str) -> usize {
 }
 
 /// The n-th of a kind, below `first`.
-fn copy_cgroup(tasks: &mut Tasks, first: usize, n: u32) -> usize {
+fn add_cgroup_copy(tasks: &mut Tasks, first: usize, n: u32) -> usize {
     let path = format!("{}/{n}", tasks.cgroups[first].path);
     let pressure = tasks.cgroups[first].pressure;
     tasks.cgroups.push(Cgroup::new(path, Some(first), pressure));

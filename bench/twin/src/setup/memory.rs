@@ -190,7 +190,7 @@ pub fn build_memory(scenario: &Scenario, arm: Arm) -> TieredMemory {
             };
             let headroom = |tier: &Tier| policy::tier::headroom(tier.present);
             let headroom = memory.tiers.iter().map(headroom).collect();
-            Agent::new(engine_of(&agent.engine), interval, settings, headroom)
+            Agent::new(engine_by_name(&agent.engine), interval, settings, headroom)
         });
         memory.budgeted = Some(tiers);
     }
@@ -198,7 +198,7 @@ pub fn build_memory(scenario: &Scenario, arm: Arm) -> TieredMemory {
 }
 
 /// Differences that an engine can tell; `auto` is DAMON on the kernel that the twin models.
-fn engine_of(name: &str) -> Engine {
+fn engine_by_name(name: &str) -> Engine {
     Engine {
         knows_heat: !matches!(name, "move_pages"),
         lifts_hot: matches!(name, "auto" | "damon"),

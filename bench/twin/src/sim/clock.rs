@@ -27,6 +27,6 @@ pub fn to_ticks(now: Ns) -> Ticks {
 }
 
 /// End of a sleep of `pause` ticks that begins at `now`.
-pub fn wake_at(now: Ns, pause: Ticks) -> Ns {
+pub fn timer_expiry(now: Ns, pause: Ticks) -> Ns {
     (to_ticks(now) + pause + 1) * TICK
 }

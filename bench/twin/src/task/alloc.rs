@@ -138,7 +138,7 @@ impl Tasks {
             self.change_task_activity(index, PsiFlags::Running);
             self.tasks[index].state = State::Found;
             let cpu = self.entities[index].cpu;
-            let over = self.take_cpu(cpu, time);
+            let over = self.occupy_cpu(cpu, time);
             self.schedule_event(over, SimEvent::Task(index as u32));
         }
     }
@@ -177,12 +177,15 @@ impl Tasks {
         let cpu = usize::from(self.entities[index].cpu);
         let start = self.now.max(self.cpus[cpu].free_at);
         let each = if alloc.again { TOUCH } else { FAULT };
-        let within = (self.turn_left(index).min(TICK) / each).max(1);
+        let within = (self.slice_left(index).min(TICK) / each).max(1);
         let left = (alloc.maps.pages - alloc.at).min(within);
         let count = if alloc.again {
-            let count = self.node.as_mut()?.use_pages(mapping, alloc.at, left);
+            let count = self
+                .node
+                .as_mut()?
+                .touch_mapped_pages(mapping, alloc.at, left);
             if count == 0 {
-                self.read_back(index, alloc);
+                self.begin_swap_in(index, alloc);
                 return None;
             }
             count
@@ -191,7 +194,7 @@ impl Tasks {
             let plenty = self.zone.free.saturating_sub(self.zone.marks.low);
             let count = left
                 .min(plenty.max(SWAP_CLUSTER_MAX))
-                .min(self.zone.at_once());
+                .min(self.zone.pages_above_min());
             if count == 0 {
                 self.tasks[index].state = State::Scarce;
                 return None;
@@ -233,8 +236,8 @@ impl Tasks {
     }
 
     /// The next page is on the swap disk: it is read, with some that follow it there.
-    fn read_back(&mut self, index: usize, alloc: &Allocator) {
-        let room = self.zone.at_once();
+    fn begin_swap_in(&mut self, index: usize, alloc: &Allocator) {
+        let room = self.zone.pages_above_min();
         let Some((mapping, node)) = alloc.mapping.zip(self.node.as_ref()) else {
             return;
         };
@@ -261,7 +264,7 @@ impl Tasks {
     }
 
     /// Pages that a task has read back are there.
-    pub(super) fn swapped_in(&mut self, index: usize) {
+    pub(super) fn end_swap_in(&mut self, index: usize) {
         if self.tasks[index].state == State::SwappingIn {
             self.tasks[index].state = State::Found;
             self.continue_task(index);
@@ -269,7 +272,7 @@ impl Tasks {
     }
 
     /// Pages that a task has mapped and touched.
-    pub(super) fn mapped_by(&self, task: &Task) -> u64 {
+    pub(super) fn pages_mapped_by(&self, task: &Task) -> u64 {
         let mapping = task.alloc.as_ref().and_then(|alloc| alloc.mapping);
         let Some((mapping, node)) = mapping.zip(self.node.as_ref()) else {
             return 0;

@@ -36,7 +36,7 @@ impl Tasks {
             }
             // It does not come to the line.
             What::Flush(_) => return,
-            What::SwapIn(task) => return self.swapped_in(task as usize),
+            What::SwapIn(task) => return self.end_swap_in(task as usize),
             What::SwapOut(number) => {
                 self.end_swap_write(number);
                 self.count_pages_written(request.pages.into());
@@ -44,14 +44,14 @@ impl Tasks {
             }
             What::Pages { file, .. } => self.files[file as usize].failed |= failed,
         }
-        if let Some(request) = self.server_takes(device, request) {
+        if let Some(request) = self.defer_to_server_commit(device, request) {
             self.end_bio(request);
         }
         self.wake_waiters(device, request.hctx);
     }
 
     /// A server commits what it has taken.
-    pub fn commit_server(&mut self, device: usize) {
+    pub fn end_server_commit(&mut self, device: usize) {
         for request in self.devices[device].take_committed() {
             self.end_bio(request);
         }
@@ -67,13 +67,13 @@ impl Tasks {
 
     /// A slot of `hctx` has become free.
     fn wake_waiters(&mut self, device: usize, hctx: u32) {
-        let (mut woken, has_slot) = self.devices[device].take_woken(hctx);
+        let (mut woken, has_slot) = self.devices[device].take_waiters_to_wake(hctx);
         woken.sort_by_key(|waiter| match waiter {
             Waiter::Flusher(wb) => self.flushers[*wb as usize].used,
             _ => 0,
         });
         let mut flushers = 0;
-        let races = self.devices[device].is_busy(hctx)
+        let races = self.devices[device].has_tags_in_use(hctx)
             && woken
                 .iter()
                 .any(|waiter| !matches!(waiter, Waiter::Request(_)));
@@ -83,14 +83,14 @@ impl Tasks {
                     self.resume_flusher(wb as usize, flushers, has_slot);
                     flushers += 1;
                 }
-                Waiter::Task(task) => self.let_task_in(task as usize),
+                Waiter::Task(task) => self.resume_task_with_slot(task as usize),
                 Waiter::Kswapd => self.schedule_after(0, SimEvent::Kswapd),
                 Waiter::Request(request)
                     if races && request.is_read() && self.random.next() % READER_WINS != 0 =>
                 {
-                    self.devices[device].wait_for_slot(waiter, hctx);
+                    self.devices[device].add_slot_waiter(waiter, hctx);
                 }
-                Waiter::Request(request) => self.go_in_line(device, request),
+                Waiter::Request(request) => self.queue_or_wait_for_slot(device, request),
             }
         }
     }

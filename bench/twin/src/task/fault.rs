@@ -21,7 +21,7 @@ const FAT_SECTOR: u64 = 512 / 4;
 impl Tasks {
     /// Number of `count` pages of a file from `at` on that a task can write to at once: none if it
     /// has to read first.
-    pub(super) fn writable_mapped(&self, file: usize, at: u64, count: u64) -> u64 {
+    pub(super) fn cached_pages_from(&self, file: usize, at: u64, count: u64) -> u64 {
         match self.files[file].cache.run_alike(at, at + count) {
             (true, cached) => cached,
             (false, _) => 0,
@@ -40,7 +40,7 @@ impl Tasks {
         let device = self.wbs[wb].device;
         let hctx = self.devices[device].hctx_of(wb, cpu);
         if !self.devices[device].has_room(hctx) {
-            self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
+            self.devices[device].add_slot_waiter(Waiter::Task(index as u32), hctx);
             self.change_task_activity(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Faulting;
             self.tasks[index].is_cold = true;
@@ -52,11 +52,14 @@ impl Tasks {
         }
         let left = self.files[file].cache.size() - at;
         let (chargeable, _) = self.chargeable_pages(file);
-        let pages = AHEAD.min(left).min(self.zone.at_once()).min(chargeable);
+        let pages = AHEAD
+            .min(left)
+            .min(self.zone.pages_above_min())
+            .min(chargeable);
         if pages == 0 {
             return self.start_reclaim(index);
         }
-        self.cache_pages(file, at, pages);
+        self.add_to_page_cache(file, at, pages);
         self.write_stretch(index);
     }
 }

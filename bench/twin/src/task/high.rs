@@ -9,7 +9,7 @@
 use super::{State, Tasks};
 use crate::sched::psi::PsiFlags;
 use crate::sim::SimEvent;
-use crate::sim::clock::{HZ, Ticks, wake_at};
+use crate::sim::clock::{HZ, Ticks, timer_expiry};
 
 /// Pages that a CPU charges at once (`MEMCG_CHARGE_BATCH`).
 const BATCH: u64 = 64;
@@ -47,7 +47,7 @@ impl Tasks {
         self.change_task_activity(index, PsiFlags::Memstall);
         let task = &mut self.tasks[index];
         (task.state, task.is_cold) = (State::OverHigh, true);
-        let until = wake_at(self.now, ticks);
+        let until = timer_expiry(self.now, ticks);
         self.schedule_timer(until, SimEvent::Task(index as u32));
         true
     }

@@ -55,7 +55,7 @@ impl Tasks {
         self.change_task_activity(index, PsiFlags::Running);
         let cpu = self.entities[index].cpu;
         let start = self.now.max(self.cpus[usize::from(cpu)].free_at);
-        let most = self.turn_left(index);
+        let most = self.slice_left(index);
         let mut time = 0;
         loop {
             time += each;
@@ -65,14 +65,14 @@ impl Tasks {
             self.tasks[index].op_left = 0;
             let at = start + time;
             let is_over = time >= most || at >= self.tasks[index].end;
-            if is_over || !self.may_run_on(index) || !has_next(self) {
+            if is_over || !self.needs_no_wait_between(index) || !has_next(self) {
                 break;
             }
             self.end_operation(index, at);
             self.begin_operation(index, at);
         }
         self.tasks[index].state = State::Writing(false);
-        let over = self.take_cpu(cpu, time);
+        let over = self.occupy_cpu(cpu, time);
         self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
@@ -103,14 +103,14 @@ impl Tasks {
 
     /// `true` if the operation after the one under way is of the same round, or that makes no
     /// difference.
-    pub(super) fn stays_in_round(&self, index: usize) -> bool {
+    pub(super) fn next_stays_in_round(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         let work = &self.jobs[task.job].work;
         !work.forgets || (task.ops + 1) % work.ops != 0
     }
 
     /// `true` if the next operation of a stretch may follow the last at once.
-    pub(super) fn may_run_on(&self, index: usize) -> bool {
+    pub(super) fn needs_no_wait_between(&self, index: usize) -> bool {
         let work = &self.jobs[self.tasks[index].job].work;
         work.rate.is_none() && work.think.is_none() && work.sync.is_none() && work.network.is_none()
     }

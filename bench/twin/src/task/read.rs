@@ -61,7 +61,7 @@ impl FileReader {
     }
 
     /// Pages to ask for as `count` pages from `at` on are wanted: the first and how many.
-    fn pages_to_ask(&mut self, at: u64, count: u64, in_order: bool) -> Option<(u64, u64)> {
+    fn pages_to_read_ahead(&mut self, at: u64, count: u64, in_order: bool) -> Option<(u64, u64)> {
         let end = at + count;
         let first = self.asked.first_clear(at);
         if !in_order {
@@ -99,10 +99,10 @@ impl Tasks {
         if self.tasks[index].op_left == 0 {
             self.begin_operation(index, self.now);
         }
-        if self.zone.at_once() == 0 {
+        if self.zone.pages_above_min() == 0 {
             return self.start_reclaim(index);
         }
-        if !self.ask_ahead(index) {
+        if !self.submit_reads(index) {
             self.change_task_activity(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Reading;
             self.tasks[index].is_cold = true;
@@ -114,12 +114,12 @@ impl Tasks {
         let take = self.machine.page.saturating_sub(self.machine.read);
         let each = self.machine.call + self.tasks[index].op_left * self.machine.read + taken * take;
         self.schedule_operation(index, each, |tasks| {
-            taken * take == 0 && tasks.has_next(index)
+            taken * take == 0 && tasks.may_read_next_at_once(index)
         });
     }
 
     /// Asks for what the operation needs, and more ahead; true if all it needs is there.
-    fn ask_ahead(&mut self, index: usize) -> bool {
+    fn submit_reads(&mut self, index: usize) -> bool {
         let task = &mut self.tasks[index];
         let work = &self.jobs[task.job].work;
         let (at, count, in_order) = (task.op_at, task.op_left, !work.random);
@@ -139,7 +139,7 @@ impl Tasks {
         let reader = self.tasks[index].reader.as_mut().expect("a reader");
         let mut parts = Vec::new();
         // What it needs may be followed by what is to be read ahead.
-        while let Some((start, pages)) = reader.pages_to_ask(at, count, in_order) {
+        while let Some((start, pages)) = reader.pages_to_read_ahead(at, count, in_order) {
             reader.asked.set(start, pages, u64::MAX);
             reader.taken += pages;
             let end = start + pages;
@@ -163,7 +163,7 @@ impl Tasks {
 
     /// `true` if the next operation of the same round finds all it needs, and nothing has to be
     /// asked for.
-    fn has_next(&self, index: usize) -> bool {
+    fn may_read_next_at_once(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         let work = &self.jobs[task.job].work;
         let (next, reader) = (task.ops + 1, task.reader.as_ref().expect("a reader"));
@@ -191,7 +191,7 @@ impl Tasks {
             if failed {
                 return self.end_task(index);
             }
-            self.cache_pages(file, start, count);
+            self.add_to_page_cache(file, start, count);
         }
         if goes_on {
             self.continue_task(index);
@@ -208,7 +208,7 @@ mod tests {
         let mut reader = FileReader::new(1_000);
         let mut asked = Vec::new();
         for page in 0..90 {
-            while let Some((start, count)) = reader.pages_to_ask(page, 1, true) {
+            while let Some((start, count)) = reader.pages_to_read_ahead(page, 1, true) {
                 reader.asked.set(start, count, u64::MAX);
                 asked.push((page, start, start + count));
             }
@@ -229,9 +229,9 @@ mod tests {
     #[test]
     fn at_random_only_what_is_needed_is_asked_for() {
         let mut reader = FileReader::new(1_000);
-        assert_eq!(reader.pages_to_ask(500, 4, false), Some((500, 4)));
+        assert_eq!(reader.pages_to_read_ahead(500, 4, false), Some((500, 4)));
         reader.asked.set(500, 4, u64::MAX);
-        assert_eq!(reader.pages_to_ask(500, 4, false), None);
+        assert_eq!(reader.pages_to_read_ahead(500, 4, false), None);
         assert!(!reader.has_pages(500, 4), "it is on its way");
         reader.here.set(500, 4, u64::MAX);
         assert!(reader.has_pages(500, 4));

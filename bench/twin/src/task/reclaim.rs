@@ -19,12 +19,12 @@ use crate::mm::scan_control::Reclaimer;
 use crate::mm::throttle::{KSWAPD, Nap};
 use crate::sched::psi::PsiFlags;
 use crate::sim::SimEvent;
-use crate::sim::clock::{TICK, wake_at};
+use crate::sim::clock::{TICK, timer_expiry};
 use crate::vmscan::Step;
 
 impl Tasks {
     /// `true` if a task has yet to take memory of its own.
-    pub(super) fn must_take(&self, index: usize) -> bool {
+    pub(super) fn must_take_memory(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         task.held < self.jobs[task.job].work.holds
     }
@@ -42,7 +42,7 @@ impl Tasks {
         let pages = left
             .min(within)
             .min(plenty.max(SWAP_CLUSTER_MAX))
-            .min(self.zone.at_once());
+            .min(self.zone.pages_above_min());
         if pages == 0 {
             return self.start_reclaim(index);
         }
@@ -53,7 +53,7 @@ impl Tasks {
         let cgroup = task.home;
         self.charge_anonymous(cgroup, pages);
         let (cpu, time) = (self.entities[index].cpu, pages * self.machine.page);
-        let over = self.take_cpu(cpu, time);
+        let over = self.occupy_cpu(cpu, time);
         self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
@@ -68,7 +68,7 @@ impl Tasks {
     /// memory first, after `taken` others.
     pub(super) fn writable_pages(&self, file: usize, at: u64, count: u64, taken: u64) -> u64 {
         // What was taken is dirty, and no more chargeable, already.
-        let at_once = self.zone.at_once().saturating_sub(taken);
+        let at_once = self.zone.pages_above_min().saturating_sub(taken);
         let at_once = at_once.min(self.chargeable_pages(file).0);
         if count <= at_once {
             return count;
@@ -85,7 +85,7 @@ impl Tasks {
         if chargeable == 0 {
             return self.reclaim_memcg(index, limited);
         }
-        if self.zone.at_once() > 0 {
+        if self.zone.pages_above_min() > 0 {
             self.tasks[index].vain = 0;
             self.tasks[index].state = State::Found;
             return self.continue_task(index);
@@ -93,19 +93,19 @@ impl Tasks {
         if self.node.is_some() {
             return self.begin_page_reclaim(index);
         }
-        let look = self.find_clean_pages(SWAP_CLUSTER_MAX);
+        let look = self.reclaim_clean_pages(SWAP_CLUSTER_MAX);
         self.zone.reclaimed.stalls += 1;
         self.zone.reclaimed.pgscan_direct += look.scanned;
         self.change_task_activity(index, PsiFlags::MemstallRunning);
         let cpu = self.entities[index].cpu;
         let time = self.machine.call + look.scanned * self.machine.scan;
-        let over = self.take_cpu(cpu, time);
+        let over = self.occupy_cpu(cpu, time);
         let task = &mut self.tasks[index];
         task.is_cold = true;
         task.state = State::Found;
         if look.taken > 0 {
             task.vain = 0;
-            self.zone.reset_failures();
+            self.zone.reset_kswapd_failures();
         } else {
             // The second time around counts as well.
             self.writeback.zone.reclaimed.stalls += 1;
@@ -141,7 +141,7 @@ impl Tasks {
         self.change_task_activity(index, PsiFlags::MemstallRunning);
         let cpu = self.entities[index].cpu;
         let time = self.machine.call + scanned * self.machine.scan;
-        let over = self.take_cpu(cpu, time);
+        let over = self.occupy_cpu(cpu, time);
         self.schedule_event(over, SimEvent::Task(index as u32));
     }
 
@@ -178,7 +178,7 @@ impl Tasks {
     pub(super) fn wait_for_memory(&mut self, index: usize) {
         self.change_task_activity(index, PsiFlags::Memstall);
         self.tasks[index].state = State::Scarce;
-        let at = wake_at(wake_at(self.now, 1), 1);
+        let at = timer_expiry(timer_expiry(self.now, 1), 1);
         self.schedule_timer(at, SimEvent::Task(index as u32));
     }
 
@@ -190,7 +190,7 @@ impl Tasks {
         task.is_cold = true;
         task.state = State::Reclaiming;
         self.zone.reclaimed.stalls += 1;
-        self.may_wake_kswapd();
+        self.wake_kswapd_if_low();
         self.continue_reclaim(index);
     }
 
@@ -207,7 +207,7 @@ impl Tasks {
                 self.change_task_activity(index, PsiFlags::MemstallRunning);
                 self.count_reclaim_time(time);
                 let cpu = self.entities[index].cpu;
-                let over = self.take_cpu(cpu, time);
+                let over = self.occupy_cpu(cpu, time);
                 self.schedule_event(over, SimEvent::Task(index as u32));
             }
             Step::Sleeps(nap) => {
@@ -217,7 +217,7 @@ impl Tasks {
                 self.sleep_in_reclaim(index, &mut by, nap);
             }
             Step::Waits(device, hctx) => {
-                self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
+                self.devices[device].add_slot_waiter(Waiter::Task(index as u32), hctx);
                 self.change_task_activity(index, PsiFlags::Memstall);
                 self.tasks[index].state = State::SwappingOut;
             }
@@ -230,7 +230,7 @@ impl Tasks {
         by.nap = Some((nap, self.current_tick()));
         self.begin_reclaim_sleep(index as u32, by.number, nap);
         self.change_task_activity(index, PsiFlags::Memstall);
-        let at = wake_at(self.now, nap.0);
+        let at = timer_expiry(self.now, nap.0);
         self.schedule_timer(at, SimEvent::Reclaim(index as u32, by.number));
     }
 
@@ -256,14 +256,14 @@ impl Tasks {
         task.vain = if pages > 0 { 0 } else { task.vain + 1 };
         let vain = task.vain;
         if pages > 0 {
-            self.zone.reset_failures();
+            self.zone.reset_kswapd_failures();
         } else if vain > MAX_RECLAIM_RETRIES {
             self.tasks[index].vain = 0;
             self.kill_largest();
             if self.tasks[index].state == State::Over {
                 return;
             }
-        } else if let Some(nap) = self.congestion_sleep() {
+        } else if let Some(nap) = self.choose_congestion_nap() {
             let task = &mut self.tasks[index];
             task.naps += 1;
             // Through once more when it wakes, if it has to.
@@ -273,7 +273,7 @@ impl Tasks {
             return;
         }
         self.tasks[index].state = State::Found;
-        self.continue_writing(index);
+        self.start_next_step(index);
     }
 
     /// A task that reclaims is no more.
@@ -292,7 +292,7 @@ impl Tasks {
     /// Kills the task that holds most, if one holds memory.
     fn kill_largest(&mut self) {
         let tasks = self.tasks.iter().enumerate();
-        let holds = |task: &Task| task.held + self.mapped_by(task);
+        let holds = |task: &Task| task.held + self.pages_mapped_by(task);
         let most = tasks.max_by_key(|(index, task)| (holds(task), std::cmp::Reverse(*index)));
         if let Some((index, _)) = most.filter(|(_, task)| holds(task) > 0) {
             self.zone.reclaimed.kills += 1;

@@ -29,8 +29,8 @@ impl Tasks {
         let cpu = usize::from(self.entities[index].cpu);
         let (call, page) = (self.machine.call, self.machine.page);
         let start = self.now.max(self.cpus[cpu].free_at);
-        let most = self.turn_left(index);
-        let runs_on = self.may_run_on(index);
+        let most = self.slice_left(index);
+        let runs_on = self.needs_no_wait_between(index);
         let maps = self.jobs[self.tasks[index].job].work.maps;
         let again = match maps {
             true => self.machine.store,
@@ -51,7 +51,7 @@ impl Tasks {
             if std::mem::take(&mut self.tasks[index].is_cold) {
                 time += self.machine.wake;
             }
-            let allowed = self.allowed_now(index, cpu);
+            let allowed = self.dirty_pages_until_pass(index, cpu);
             let task = &self.tasks[index];
             folio = match large_folios {
                 true => self.files[file].folio_pages_at(task.op_at, task.op_left),
@@ -69,7 +69,7 @@ impl Tasks {
                 break State::Scarce;
             }
             let count = match (maps, self.files[file].fat) {
-                (true, _) => self.writable_mapped(file, at, count),
+                (true, _) => self.cached_pages_from(file, at, count),
                 (false, Some(end)) => count.min(end.saturating_sub(at)),
                 (false, None) => count,
             };
@@ -91,7 +91,7 @@ impl Tasks {
             }
             self.cpus[cpu].bdp_ratelimits += fresh;
             if pages > 0 && at != first + pages {
-                charged += self.cache_pages(file, first, pages);
+                charged += self.add_to_page_cache(file, first, pages);
                 pages = 0;
             }
             if pages == 0 {
@@ -104,12 +104,13 @@ impl Tasks {
             task.op_left -= went;
             task.op_at += went;
             if fresh >= allowed {
-                self.answer_reader(index, cpu);
+                self.take_over_leaked_pages(index, cpu);
                 break State::Writing(true);
             }
             let is_over = self.tasks[index].op_left == 0;
             let owes = self.tasks[index].dirtier.has_owed_pace();
-            if time >= most || (is_over && (owes || !(runs_on && self.stays_in_round(index)))) {
+            if time >= most || (is_over && (owes || !(runs_on && self.next_stays_in_round(index))))
+            {
                 break State::Writing(false);
             }
             if is_over {
@@ -121,13 +122,13 @@ impl Tasks {
             }
         };
         let cached = self.files[file].cached;
-        self.tasks[index].charged += charged + self.cache_pages(file, first, pages);
+        self.tasks[index].charged += charged + self.add_to_page_cache(file, first, pages);
         if folio <= COSTLY {
             let pages = self.files[file].cached.saturating_sub(cached);
             time += self.refill_cost(cpu, pages) / folio;
         }
         self.tasks[index].state = next;
-        let over = self.take_cpu(cpu as u16, time);
+        let over = self.occupy_cpu(cpu as u16, time);
         self.files[file].copied = copied.map(|(at, _)| (at, over));
         if let Some((_, pages)) = copied {
             let wb = self.files[file].wb as usize;
@@ -148,7 +149,7 @@ impl Tasks {
 
     /// Pages that may become dirty before the task passes; with 0 it passes after the next page
     /// whatever becomes of it.
-    fn allowed_now(&self, index: usize, cpu: usize) -> u64 {
+    fn dirty_pages_until_pass(&self, index: usize, cpu: usize) -> u64 {
         let task = &self.tasks[index].dirtier;
         let most = if self.wbs[task.wb as usize].exceeded {
             task.nr_dirtied_pause.min(8)
@@ -163,7 +164,7 @@ impl Tasks {
 
     /// Before a pass: the CPU's count begins anew, and the task answers for those who have ended
     /// there.
-    fn answer_reader(&mut self, index: usize, cpu: usize) {
+    fn take_over_leaked_pages(&mut self, index: usize, cpu: usize) {
         let cpu = &mut self.writeback.cpus[cpu];
         let task = &mut self.tasks[index].dirtier;
         cpu.bdp_ratelimits = 0;

@@ -57,7 +57,7 @@ impl Tasks {
 
     /// `true` if a round over the file has ended and another is to begin, for which fio opens it
     /// anew.
-    pub(super) fn must_forget(&self, index: usize) -> bool {
+    pub(super) fn starts_round_anew(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         let work = &self.jobs[task.job].work;
         work.forgets && task.ops % work.ops == 0 && self.now < task.end
@@ -82,7 +82,7 @@ impl Tasks {
                     self.change_task_activity(index, PsiFlags::Iowait);
                 } else if !self.submit_next_dirty_run(index, device) {
                     let hctx = self.devices[device].hctx_of(wb, cpu);
-                    self.devices[device].wait_for_slot(Waiter::Task(index as u32), hctx);
+                    self.devices[device].add_slot_waiter(Waiter::Task(index as u32), hctx);
                     self.change_task_activity(index, PsiFlags::Iowait);
                 }
             }
@@ -108,7 +108,7 @@ impl Tasks {
                 // Pages that are mapped stay.
                 self.tasks[index].state = State::Idle;
                 if maps {
-                    return self.continue_writing(index);
+                    return self.start_next_step(index);
                 }
                 let cached = self.files[file].cached;
                 self.invalidate_clean(file);
@@ -116,7 +116,7 @@ impl Tasks {
                 self.change_task_activity(index, PsiFlags::Running);
                 let folios = cached.div_ceil(self.files[file].folio_pages);
                 let time = folios * self.machine.page * FORGET / 100;
-                let over = self.take_cpu(cpu, time);
+                let over = self.occupy_cpu(cpu, time);
                 self.schedule_event(over, SimEvent::Task(index as u32));
             }
             _ if std::mem::take(&mut self.files[file].failed) => self.end_task(index),
@@ -127,7 +127,7 @@ impl Tasks {
                     let took = now - task.sync_began.max(task.measured_from);
                     self.jobs[task.job].syncs.add(took, 1);
                 }
-                self.continue_writing(index);
+                self.start_next_step(index);
             }
         }
     }
@@ -137,7 +137,7 @@ impl Tasks {
     fn get_blocks(&mut self, index: usize, file: usize) -> bool {
         let next = self.files[file].pages.next_run(0, 1);
         let is_unmapped = next.is_some_and(|(start, _)| self.files[file].unmapped_run(start, 1).0);
-        !is_unmapped || self.begin_change(Handle::Writeback(index as u32), file)
+        !is_unmapped || self.begin_change_or_wait(Handle::Writeback(index as u32), file)
     }
 
     /// The next run of dirty pages, as much as fits into a request; false if there is no slot for
@@ -149,7 +149,7 @@ impl Tasks {
             self.devices[device].hctx_of(wb as usize, cpu),
             self.wbs[wb as usize].cgroup,
         );
-        let most = self.pages_taken(device, cgroup, hctx, BIO);
+        let most = self.acceptable_pages(device, cgroup, hctx, BIO);
         if most == 0 {
             return false;
         }
@@ -160,7 +160,7 @@ impl Tasks {
         let (unwritten, pages) = written.unmapped_run(start, pages);
         written.map_blocks(start, pages);
         written.pages.clear(start, pages);
-        self.in_flight(file, start, pages);
+        self.start_page_writeback(file, start, pages);
         let request = Request {
             what: What::Pages {
                 file: file as u32,
@@ -178,13 +178,13 @@ impl Tasks {
             + (pages * self.machine.flush_1024).div_ceil(1024)
             + self.devices[device].submit_cost(pages);
         let cpu = self.entities[index].cpu;
-        let over = self.take_cpu(cpu, cost);
+        let over = self.occupy_cpu(cpu, cost);
         self.schedule_event(over, SimEvent::Task(index as u32));
         true
     }
 
     /// A task that waits for a slot may look whether there is one, unless it has ended meanwhile.
-    pub(super) fn let_task_in(&mut self, index: usize) {
+    pub(super) fn resume_task_with_slot(&mut self, index: usize) {
         match self.tasks[index].state {
             State::Syncing(step @ (Step::Pages | Step::Forget)) => self.continue_sync(index, step),
             State::Faulting => self.continue_task(index),

@@ -45,18 +45,18 @@ impl Writeback {
                     (by.next, by.stage) = (0, Stage::Lists);
                     None
                 }
-                Stage::Lists => self.next_list(by),
+                Stage::Lists => self.scan_next_list(by),
                 Stage::Looked => self.swap_out_batch(by, cpu),
                 Stage::Node => {
                     by.stage = Stage::Progress;
-                    self.end_node(by).map(Step::Sleeps)
+                    self.throttle_after_node_scan(by).map(Step::Sleeps)
                 }
                 Stage::Progress => {
                     by.stage = Stage::Ends;
-                    self.consider_throttle(by).map(Step::Sleeps)
+                    self.throttle_without_progress(by).map(Step::Sleeps)
                 }
                 Stage::Ends => {
-                    if self.is_through(by) {
+                    if self.end_priority_round(by) {
                         return Step::Done;
                     }
                     by.stage = Stage::Begins;
@@ -70,7 +70,7 @@ impl Writeback {
     }
 
     /// The next batch of the next list (`shrink_lruvec`, `shrink_list`).
-    fn next_list(&mut self, by: &mut Reclaimer) -> Option<Step> {
+    fn scan_next_list(&mut self, by: &mut Reclaimer) -> Option<Step> {
         // At the first priority a task goes through all lists, so that one is not spared.
         let in_proportion = !by.is_kswapd && by.priority == DEF_PRIORITY;
         let enough = by.nr_reclaimed >= by.nr_to_reclaim && !in_proportion;
@@ -98,7 +98,7 @@ impl Writeback {
             if self.too_many_isolated(list) {
                 if !std::mem::replace(&mut by.stalled, true) {
                     return self
-                        .sleep_for_reason(Reason::Isolated, false)
+                        .choose_reclaim_nap(Reason::Isolated, false)
                         .map(Step::Sleeps);
                 }
                 by.stalled = false;
@@ -132,7 +132,7 @@ impl Writeback {
             let pages = std::mem::replace(&mut by.batch.out, rest);
             let count = pages.len() as u32;
             let request = Request {
-                what: What::SwapOut(self.node.as_mut()?.swap_writes(pages)),
+                what: What::SwapOut(self.node.as_mut()?.begin_swap_write(pages)),
                 pages: count,
                 sector: 0,
                 hctx,
@@ -154,7 +154,7 @@ impl Writeback {
         (0..self.wbs.len()).for_each(|wb| self.start_full_writeback(wb));
     }
 
-    fn end_node(&mut self, by: &mut Reclaimer) -> Option<Nap> {
+    fn throttle_after_node_scan(&mut self, by: &mut Reclaimer) -> Option<Nap> {
         let found = by.found;
         let node = self.node.as_mut()?;
         if node.lru_gen {
@@ -167,19 +167,19 @@ impl Writeback {
             node.writeback |= found.writeback > 0 && found.writeback == found.taken;
             node.congested |= found.dirty > 0 && found.dirty == found.congested;
             if found.immediate > 0 {
-                return self.sleep_for_reason(Reason::Writeback, true);
+                return self.choose_reclaim_nap(Reason::Writeback, true);
             }
         } else if node.congested {
             let reason = match node.kernel {
                 Kernel::Today => Reason::Congested,
                 Kernel::Waits | Kernel::Throttles => Reason::Writeback,
             };
-            return self.sleep_for_reason(reason, false);
+            return self.choose_reclaim_nap(reason, false);
         }
         None
     }
 
-    fn consider_throttle(&mut self, by: &Reclaimer) -> Option<Nap> {
+    fn throttle_without_progress(&mut self, by: &Reclaimer) -> Option<Nap> {
         if by.nr_reclaimed > by.nr_scanned >> 3 {
             self.wake_sleepers(Reason::NoProgress);
             return None;
@@ -192,11 +192,11 @@ impl Writeback {
         if by.is_kswapd || !late {
             return None;
         }
-        self.sleep_for_reason(Reason::NoProgress, false)
+        self.choose_reclaim_nap(Reason::NoProgress, false)
     }
 
     /// `true` if it is through; if not, sets the priority it goes on with.
-    fn is_through(&self, by: &mut Reclaimer) -> bool {
+    fn end_priority_round(&self, by: &mut Reclaimer) -> bool {
         if by.is_kswapd {
             let raises = by.nr_scanned < by.nr_to_reclaim || by.nr_reclaimed == by.before;
             by.priority -= u32::from(raises);

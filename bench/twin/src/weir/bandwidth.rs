@@ -12,7 +12,7 @@ use policy::bandwidth::{Hold, Level, Line, PART_LINGERS_MS};
 
 impl Hooks {
     /// Bounds may have been written: what was dirtied until now is paid for by those until now.
-    pub(super) fn weir_take_bounds(&mut self) {
+    pub(super) fn weir_apply_bandwidths(&mut self) {
         let now = self.now;
         for group in self.weir.iter_mut().flat_map(|weir| &mut weir.groups) {
             let (was, bound) = (group.bound, group.bandwidth_bytes);
@@ -27,7 +27,7 @@ impl Hooks {
         }
     }
 
-    fn is_bounded(&self, cgroup: usize) -> bool {
+    fn has_bandwidth_limit(&self, cgroup: usize) -> bool {
         let bounded = |group: &CgroupRecord| group.bound != UNLIMITED;
         let weir = self.weir.as_ref();
         weir.is_some_and(|weir| {
@@ -37,10 +37,10 @@ impl Hooks {
     }
 
     /// A task reports what it has dirtied: charges it to the bounds on its path.
-    pub fn weir_charge(&mut self, task: &mut Dirtier) {
+    pub fn weir_charge_bandwidth(&mut self, task: &mut Dirtier) {
         task.pace = Hold::for_pages(std::mem::take(&mut task.unreported));
         let cgroup = task.home as usize;
-        if !self.is_bounded(cgroup) {
+        if !self.has_bandwidth_limit(cgroup) {
             return;
         }
         let (now, path): (Ns, Vec<usize>) = (self.now, self.path_to_root(cgroup).collect());
@@ -49,13 +49,13 @@ impl Hooks {
         let mut below = cgroup;
         for at in path {
             if weir.groups[at].bound != UNLIMITED {
-                weir.part_of(at, below).until_ms = now / MS;
-                weir.at_line(&parents, at, below, now, |line| {
+                weir.part_of_child_mut(at, below).until_ms = now / MS;
+                weir.with_line_of_part(&parents, at, below, now, |line| {
                     // 0 is no level, and the root has none.
                     line.charge_pages(now, at as u64, &mut task.pace);
                 });
                 let until_ms = now / MS + task.pace.due_ms + PART_LINGERS_MS;
-                weir.part_of(at, below).until_ms = until_ms;
+                weir.part_of_child_mut(at, below).until_ms = until_ms;
             }
             below = at;
         }
@@ -69,8 +69,8 @@ impl Hooks {
     }
 
     /// A pass charges what the task has dirtied, and notes what it is to wait for at its return.
-    pub fn weir_pace(&mut self, task: &mut Dirtier) {
-        self.weir_charge(task);
+    pub fn weir_charge_pass(&mut self, task: &mut Dirtier) {
+        self.weir_charge_bandwidth(task);
         if !task.pace.must_wait() {
             return;
         }
@@ -83,12 +83,12 @@ impl Hooks {
     }
 
     /// A task's operation is over: charges what it has dirtied since its last pass.
-    pub fn weir_charge_rest(&mut self, task: &mut Dirtier) {
+    pub fn weir_charge_rest_of_call(&mut self, task: &mut Dirtier) {
         if task.owed_pace.is_none() {
             return;
         }
         if task.unreported > 0 {
-            self.weir_charge(task);
+            self.weir_charge_bandwidth(task);
             task.owed_pace = Some(std::mem::take(&mut task.pace));
         }
         if let Some(owed) = &task.owed_pace {
@@ -97,7 +97,7 @@ impl Hooks {
     }
 
     /// A step of a wait has ended; for how many milliseconds is it to wait still?
-    pub fn weir_still_pace(&mut self, task: &mut Dirtier) -> u64 {
+    pub fn weir_account_bandwidth_wait(&mut self, task: &mut Dirtier) -> u64 {
         let Some(owed) = task.owed_pace else { return 0 };
         let (now, slept) = (self.now, self.now - task.held_since);
         if let Some(group) = self.home_record(task) {
@@ -119,7 +119,7 @@ impl Hooks {
         let Some(weir) = &mut self.weir else { return 0 };
         match weir.groups[at].bound {
             UNLIMITED => 0,
-            _ => weir.at_line(&parents, at, below, now, |line| line.due_ms(now, owed)),
+            _ => weir.with_line_of_part(&parents, at, below, now, |line| line.due_ms(now, owed)),
         }
     }
 }
@@ -134,7 +134,7 @@ pub(super) struct Part {
 
 impl Weir {
     /// The part of `at`'s line for tasks in `below`, its child or itself.
-    fn part_of(&mut self, at: usize, below: usize) -> &mut Part {
+    fn part_of_child_mut(&mut self, at: usize, below: usize) -> &mut Part {
         match below == at {
             true => &mut self.groups[at].own_part,
             false => &mut self.groups[below].part,
@@ -142,7 +142,7 @@ impl Weir {
     }
 
     /// Looks at the line of `at`, as a task in `below` finds it.
-    fn at_line<T>(
+    fn with_line_of_part<T>(
         &mut self,
         parents: &[Option<usize>],
         at: usize,
@@ -156,7 +156,7 @@ impl Weir {
             .count();
         let parts = (children + usize::from(counts(&self.groups[at].own_part))) as u64;
         let (mut level, bound) = (self.groups[at].level, self.groups[at].bound);
-        let part = &mut self.part_of(at, below).line;
+        let part = &mut self.part_of_child_mut(at, below).line;
         let found = look(&mut Line {
             level: &mut level,
             part,

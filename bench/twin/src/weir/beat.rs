@@ -20,7 +20,7 @@ const DRAIN_LOOK: Ns = DRAIN_LOOK_MS * MS;
 
 impl Hooks {
     /// Begins to beat, or takes over knobs that have just changed.
-    pub fn weir_start(&mut self) {
+    pub fn weir_make_records(&mut self) {
         let Some(weir) = &mut self.weir else { return };
         for index in 0..weir.groups.len() {
             let mut next = Some(index);
@@ -38,23 +38,23 @@ impl Hooks {
                 weir.groups[parent].known = true;
             }
         }
-        self.weir_take_bounds();
+        self.weir_apply_bandwidths();
         if let Some(weir) = &mut self.weir {
-            weir.take_weights(&self.jbd2.cgroups);
+            weir.mark_divisions(&self.jbd2.cgroups);
         }
         self.weir_evaluate();
     }
 
     /// The first beat, and with it all others.
     pub fn weir_arm(&mut self) {
-        self.weir_start();
+        self.weir_make_records();
         self.schedule_after(BEAT, SimEvent::Beat);
         self.schedule_after(RECOUNT, SimEvent::Recount);
     }
 
     /// Does one beat, as the module every 200 ms.
     pub fn weir_beat(&mut self) {
-        self.weir_sweep();
+        self.weir_drop_ended_flushers();
         self.weir_evaluate();
         self.schedule_after(BEAT, SimEvent::Beat);
     }
@@ -104,7 +104,7 @@ impl Hooks {
 
     fn weir_measure_drain(&mut self, thresh: u64, bg_thresh: u64) {
         let (now, counts, dirtyable) = (self.now, self.counts, self.dirtyable_pages());
-        let (reclaimed, stalled) = (self.zone.reclaimed, self.psi.memory_percent());
+        let (reclaimed, stalled) = (self.zone.reclaimed, self.psi.memory_stall_percent());
         let Some(weir) = &mut self.weir else { return };
         if weir.seconds == 0 && weir.headroom.is_none() && weir.drain.limit == 0 {
             return;

@@ -34,7 +34,7 @@ fn is_owed_turn(held: Option<Ticks>, now: Ticks) -> bool {
 }
 
 /// Begin of its wait, with `lead` pages to be submitted by others before.
-fn note_held(held: Option<Ticks>, lead: u64, now: Ticks) -> Option<Ticks> {
+fn held_since_or_now(held: Option<Ticks>, lead: u64, now: Ticks) -> Option<Ticks> {
     (lead > 0).then(|| held.unwrap_or(now))
 }
 
@@ -115,7 +115,7 @@ impl Division {
 
     /// The virtual time of a child, and the least of the others that compete; its own if there is
     /// none.
-    fn vtimes_of(&self, cgroup: usize) -> (u64, u64) {
+    fn own_and_least_vtime(&self, cgroup: usize) -> (u64, u64) {
         let own = self.contenders.iter().find(|one| one.cgroup == cgroup);
         let vtime = own.map_or(0, |one| one.vtime);
         let others = self.contenders.iter();
@@ -128,7 +128,7 @@ impl Division {
 
     /// Pages that are to be written before a child has room in its part of the budget. Notes by
     /// when it should.
-    fn excess_pages(&mut self, cgroup: usize, now: Ticks) -> u64 {
+    fn update_excess(&mut self, cgroup: usize, now: Ticks) -> u64 {
         let (budget, in_flight) = (self.budget, self.in_flight);
         let one = self.contender_mut(cgroup);
         let excess = budget.excess(one.hweight, one.in_flight);
@@ -143,7 +143,7 @@ impl Division {
 
     /// The least virtual time of the other children that are waited for; as far as one alone came
     /// if there is none.
-    fn least_beside(&mut self, cgroup: usize, now: Ticks) -> u64 {
+    fn least_vtime_beside(&mut self, cgroup: usize, now: Ticks) -> u64 {
         loop {
             let others = self.contenders.iter();
             let first = others
@@ -154,7 +154,7 @@ impl Division {
                 self.reached = self.reached.max(self.contender_mut(cgroup).vtime);
                 return self.reached;
             };
-            self.excess_pages(first.cgroup, now);
+            self.update_excess(first.cgroup, now);
             let one = self.contender_mut(first.cgroup);
             if !one.is_slow(now) {
                 return one.vtime;
@@ -168,7 +168,7 @@ impl Division {
         let one = *self.contender_mut(cgroup);
         let is_slow = one.is_slow(now);
         if is_slow || !one.is_queued {
-            let least = self.least_beside(cgroup, now);
+            let least = self.least_vtime_beside(cgroup, now);
             let vtime = division::join(one.vtime.max(1), least, 2 * self.budget.ahead());
             let one = self.contender_mut(cgroup);
             (one.vtime, one.is_queued) = (vtime, !is_slow);
@@ -193,7 +193,7 @@ impl Weir {
     }
 
     /// Weights may have been written.
-    pub(super) fn take_weights(&mut self, cgroups: &[Cgroup]) {
+    pub(super) fn mark_divisions(&mut self, cgroups: &[Cgroup]) {
         self.divided = vec![false; self.groups.len()];
         for (group, cgroup) in self.groups.iter().zip(cgroups) {
             if let (true, Some(parent)) = (group.weight != WEIGHT_DEFAULT, cgroup.parent) {
@@ -381,7 +381,7 @@ impl Hooks {
     }
 
     /// The division that a flusher is in, and its members.
-    fn weir_division(&self, wb: usize) -> Option<((usize, usize), Vec<usize>)> {
+    fn division_of_flusher(&self, wb: usize) -> Option<((usize, usize), Vec<usize>)> {
         let weir = self.weir.as_ref()?;
         let (scope, _) = weir.flushers.get(wb)?.member.place?;
         let device = self.wbs[wb].device;
@@ -421,8 +421,8 @@ impl Hooks {
     /// It competes from now on, and has not of late: it is not far behind.
     fn weir_begin_competing(&mut self, wb: usize, child: usize) {
         let now = self.current_tick();
-        let flusher = self.weir_look_at(wb);
-        let Some((key, members)) = self.weir_division(wb) else {
+        let flusher = self.weir_flusher_update(wb);
+        let Some((key, members)) = self.division_of_flusher(wb) else {
             return;
         };
         let (wbs, cgroups) = (&self.jbd2.wbs, &self.jbd2.cgroups);
@@ -436,7 +436,7 @@ impl Hooks {
             weir.renew_hweights(key, &members, cgroups, |wb| wbs[wb].cgroup, now);
         }
         for member in &members {
-            self.weir_look_at(*member);
+            self.weir_flusher_update(*member);
             let Some(weir) = &mut self.weir else { return };
             if *member != wb {
                 weir.charge_submitted(key, *member, now);
@@ -453,7 +453,7 @@ impl Hooks {
         member.counted = flusher.written;
         member.vtime = division::join(member.vtime, least, budget);
         if division.contender_mut(child).competing == 0 {
-            let least = division.least_beside(child, now);
+            let least = division.least_vtime_beside(child, now);
             let one = division.contender_mut(child);
             one.vtime = division::join(one.vtime, least, budget);
             // That it had no room before it ceased says nothing.
@@ -487,15 +487,15 @@ impl Hooks {
     }
 
     /// `true` if what is kept of a flusher with nothing in flight is of use still: it may be ahead.
-    pub(super) fn weir_division_needs(&self, wb: usize) -> bool {
+    pub(super) fn weir_division_must_keep(&self, wb: usize) -> bool {
         let now = self.current_tick();
-        let (Some(weir), Some((key, members))) = (&self.weir, self.weir_division(wb)) else {
+        let (Some(weir), Some((key, members))) = (&self.weir, self.division_of_flusher(wb)) else {
             return false;
         };
         let member = &weir.flushers[wb].member;
         let is_ahead = || {
             let (_, child) = member.place?;
-            let (vtime, least) = weir.divisions.get(&key)?.vtimes_of(child);
+            let (vtime, least) = weir.divisions.get(&key)?.own_and_least_vtime(child);
             Some(vtime > least)
         };
         let least = weir.least_of_others(&members, wb, now);
@@ -521,9 +521,9 @@ impl Hooks {
     }
 
     /// Wait of a flusher, which has just looked, until it may submit; `None` if it is alone.
-    pub(super) fn weir_division_look(&mut self, wb: usize) -> Option<TurnWait> {
+    pub(super) fn weir_division_ask_turn(&mut self, wb: usize) -> Option<TurnWait> {
         let (now_ns, now) = (self.now, self.current_tick());
-        let (key, members) = self.weir_division(wb)?;
+        let (key, members) = self.division_of_flusher(wb)?;
         let (wbs, cgroups) = (&self.jbd2.wbs, &self.jbd2.cgroups);
         let weir = self.weir.as_mut()?;
         let division = weir.divisions.entry(key).or_default();
@@ -533,7 +533,7 @@ impl Hooks {
         for member in &members {
             let looked = self.weir.as_ref()?.flushers[*member].looked;
             if *member != wb && looked != now {
-                self.weir_look_at(*member);
+                self.weir_flusher_update(*member);
             }
             let weir = self.weir.as_mut()?;
             weir.charge_submitted(key, *member, now);
@@ -556,7 +556,7 @@ impl Hooks {
             return None;
         }
         let ahead = division.budget.ahead();
-        let excess = division.excess_pages(place, now);
+        let excess = division.update_excess(place, now);
         division.queue_contender(place, now);
         let hweight = division.contender_mut(place).hweight;
         let part = division.budget.part(hweight);
@@ -564,14 +564,14 @@ impl Hooks {
             member.vtime = division::cap_vtime(member.vtime, least, ahead, part, member.hweight);
         }
         let lead = division::lead(member.vtime, least, ahead);
-        member.held = note_held(member.held, lead, now);
-        let of_others = division.least_beside(place, now);
+        member.held = held_since_or_now(member.held, lead, now);
+        let of_others = division.least_vtime_beside(place, now);
         let own = division.contender_mut(place);
         if is_owed_turn(own.held, now) {
             own.vtime = division::cap_vtime(own.vtime, of_others, ahead, part, own.hweight);
         }
         let lead_beside = division::lead(own.vtime, of_others, ahead);
-        own.held = note_held(own.held, lead_beside, now);
+        own.held = held_since_or_now(own.held, lead_beside, now);
         Some(TurnWait {
             part,
             written: division.written,

@@ -43,7 +43,7 @@ impl Hooks {
             }
         }
         task.below_floor = false;
-        let Some(pass) = self.floor_pass(wb) else {
+        let Some(pass) = self.open_floor_pass(wb) else {
             return false;
         };
         let verdict = pass.decide();
@@ -62,7 +62,7 @@ impl Hooks {
     }
 
     /// `true` if the host is above its background level as the module amends it.
-    pub fn weir_over_background(&self) -> bool {
+    pub fn is_over_amended_background(&self) -> bool {
         let limits = self.weir.as_ref().map(Weir::host_limits);
         limits.is_some_and(|limits| self.counts.dirty > limits.bg_thresh)
     }
@@ -80,7 +80,7 @@ impl Hooks {
             self.weir_note_writer(cgroup);
         }
         let floor = match kind {
-            Pass::Writer => self.floor_pass(wb),
+            Pass::Writer => self.open_floor_pass(wb),
             _ => None,
         };
         let Some(weir) = &mut self.weir else { return };
@@ -94,7 +94,7 @@ impl Hooks {
     /// Of the dirty pages of `wb`, those that a flusher does not find: a task copies to them.
     pub fn copied_pages(&self, wb: usize, kind: Pass) -> u64 {
         match kind {
-            Pass::Flusher => self.wbs[wb].copied_at(self.now),
+            Pass::Flusher => self.wbs[wb].pages_being_copied(self.now),
             _ => 0,
         }
     }
@@ -124,7 +124,7 @@ impl Hooks {
         let mut next = Some(index);
         while let Some(at) = next {
             next = self.cgroups[at].parent;
-            let Some((ceiling, mut counts)) = self.held_below(at) else {
+            let Some((ceiling, mut counts)) = self.ceiling_and_held(at) else {
                 continue;
             };
             counts.dirty = counts.dirty.saturating_sub(self.copied_pages(wb, kind));
@@ -148,7 +148,7 @@ impl Hooks {
 
     /// After a pass: under a ceiling or a bandwidth the task looks again sooner, and after `most`
     /// pages if a floor has let it go.
-    pub fn weir_shorten(&mut self, task: &mut Dirtier, most: Option<u64>) {
+    pub fn weir_shorten_poll(&mut self, task: &mut Dirtier, most: Option<u64>) {
         let cgroup = self.wbs[task.wb as usize].cgroup;
         let mut allowed = task.nr_dirtied_pause.min(most.unwrap_or(policy::UNLIMITED));
         for (at, ceiling, counts) in self.ceilings_above(cgroup) {

@@ -113,26 +113,26 @@ impl Hooks {
             self.weir_add_record(cgroup);
         }
         let written = self.wbs[wb].counts.written;
-        let flusher = self.weir_flusher(wb)?;
+        let flusher = self.weir_flusher_mut(wb)?;
         if !std::mem::replace(&mut flusher.is_listed, true) {
             flusher.written = written;
         }
         self.weir_division_enter(wb);
-        self.weir_flusher(wb)?.is_inside = true;
+        self.weir_flusher_mut(wb)?.is_inside = true;
         Some(Call::default())
     }
 
     /// The turn is over.
     pub fn weir_window_end(&mut self, wb: usize, call: &Call) {
         let now = self.current_tick();
-        self.weir_look_at(wb);
-        let Some(flusher) = self.weir_flusher(wb) else {
+        self.weir_flusher_update(wb);
+        let Some(flusher) = self.weir_flusher_mut(wb) else {
             return;
         };
         flusher.is_inside = false;
         flusher.asked = Some(now);
         self.weir_division_exit(wb, call.window_held + call.weight_held > 0);
-        self.weir_drop_ended(wb);
+        self.weir_drop_if_ended(wb);
         let cgroup = self.wbs[wb].cgroup;
         let Some(weir) = &mut self.weir else { return };
         let stats = &mut weir.groups[cgroup].stats;
@@ -143,33 +143,33 @@ impl Hooks {
     }
 
     /// Forgets a flusher that has ended and of which nothing is in flight. True if it did.
-    fn weir_drop_ended(&mut self, wb: usize) -> bool {
+    fn weir_drop_if_ended(&mut self, wb: usize) -> bool {
         let ended = |flusher: &mut Flusher| !flusher.is_inside && flusher.in_flight == 0;
-        if !self.weir_flusher(wb).is_some_and(ended) || self.weir_division_needs(wb) {
+        if !self.weir_flusher_mut(wb).is_some_and(ended) || self.weir_division_must_keep(wb) {
             return false;
         }
         self.weir_division_leave(wb);
-        if let Some(flusher) = self.weir_flusher(wb) {
+        if let Some(flusher) = self.weir_flusher_mut(wb) {
             *flusher = Flusher::default();
         }
         true
     }
 
     /// Forgets those that have ended, as the module at each beat.
-    pub(super) fn weir_sweep(&mut self) {
+    pub(super) fn weir_drop_ended_flushers(&mut self) {
         let listed = self.weir.as_ref().map_or(0, |weir| weir.flushers.len());
         for wb in 0..listed {
             let flusher = self.weir.as_ref().map(|weir| weir.flushers[wb]);
             if flusher.is_some_and(|flusher| flusher.is_listed && !flusher.is_inside) {
-                self.weir_look_at(wb);
-                self.weir_drop_ended(wb);
+                self.weir_flusher_update(wb);
+                self.weir_drop_if_ended(wb);
             }
         }
     }
 
     /// May a part of the `left` pages be submitted now? `others_wait` is the verdict if sync and the
     /// like wait for the flusher.
-    pub fn weir_room(
+    pub fn weir_find_room(
         &mut self,
         wb: usize,
         left: u64,
@@ -177,8 +177,8 @@ impl Hooks {
         others_wait: Option<Room>,
     ) -> Room {
         match call.slept.take() {
-            Some((since, written)) => self.weir_wake(wb, call, since, written),
-            None => self.weir_look_for_room(wb, call),
+            Some((since, written)) => self.weir_end_wait(wb, call, since, written),
+            None => self.weir_ask_room(wb, call),
         }
         let part = match call.most {
             0 => left,
@@ -189,7 +189,7 @@ impl Hooks {
         } else if let Some(verdict) = others_wait {
             (verdict, left)
         } else if call.window_held + call.weight_held < CALL_MOST_MS * MS {
-            match self.weir_sleep(wb, call) {
+            match self.weir_begin_wait(wb, call) {
                 Some(time) => (Room::Sleeps(time), 0),
                 None => (Room::Begins, left),
             }
@@ -204,18 +204,18 @@ impl Hooks {
     }
 
     /// For how long it sleeps; none if too many flushers do.
-    fn weir_sleep(&mut self, wb: usize, call: &mut Call) -> Option<Ns> {
+    fn weir_begin_wait(&mut self, wb: usize, call: &mut Call) -> Option<Ns> {
         let now = self.now;
         let weir = self.weir.as_mut().filter(|weir| weir.held < HELD_MOST)?;
         weir.held += 1;
         call.slept = Some((now, call.written));
-        let rate = self.weir_flusher(wb)?.rate;
+        let rate = self.weir_flusher_mut(wb)?.rate;
         let time = window::sleep_ns(call.excess, &rate);
         // The timer's slack.
         Some(time + time / 8)
     }
 
-    fn weir_wake(&mut self, wb: usize, call: &mut Call, since: Ns, written: u64) {
+    fn weir_end_wait(&mut self, wb: usize, call: &mut Call, since: Ns, written: u64) {
         let (slept, by_weight) = (self.now - since, call.is_by_weight);
         match by_weight {
             true => call.weight_held += slept,
@@ -224,10 +224,10 @@ impl Hooks {
         if let Some(weir) = &mut self.weir {
             weir.held -= 1;
         }
-        self.weir_look_for_room(wb, call);
+        self.weir_ask_room(wb, call);
         // Sums of two windows are not to be compared.
         if call.most > 0 && call.is_by_weight == by_weight && call.written >= written {
-            if let Some(flusher) = self.weir_flusher(wb) {
+            if let Some(flusher) = self.weir_flusher_mut(wb) {
                 flusher
                     .rate
                     .record_rate(call.written - written, slept, call.most);
@@ -236,15 +236,15 @@ impl Hooks {
     }
 
     /// Looks whether there is room for a part, and for how large a one.
-    fn weir_look_for_room(&mut self, wb: usize, call: &mut Call) {
+    fn weir_ask_room(&mut self, wb: usize, call: &mut Call) {
         let now = self.current_tick();
-        self.weir_look_at(wb);
-        if let Some(flusher) = self.weir_flusher(wb) {
+        self.weir_flusher_update(wb);
+        if let Some(flusher) = self.weir_flusher_mut(wb) {
             flusher.asked = Some(now);
         }
         (call.most, call.excess, call.is_by_weight) = (0, 0, false);
-        self.weir_look_at_windows(wb, call);
-        let Some(wait) = self.weir_division_look(wb) else {
+        self.weir_ask_windows(wb, call);
+        let Some(wait) = self.weir_division_ask_turn(wb) else {
             return;
         };
         if call.most == 0 || wait.excess > call.excess {
@@ -258,7 +258,7 @@ impl Hooks {
     }
 
     /// The windows on the path: the one with the least room counts.
-    fn weir_look_at_windows(&mut self, wb: usize, call: &mut Call) {
+    fn weir_ask_windows(&mut self, wb: usize, call: &mut Call) {
         let path: Vec<usize> = self.path_to_root(self.wbs[wb].cgroup).collect();
         for at in path {
             let bytes = self
@@ -270,7 +270,7 @@ impl Hooks {
             };
             let window = policy::arith::bytes_to_pages(bytes);
             let (below, written) = self.weir_in_flight_below(at, wb);
-            let own = self.weir_flusher(wb).copied().unwrap_or_default();
+            let own = self.weir_flusher_mut(wb).copied().unwrap_or_default();
             let taken = window::taken_pages(window, own.pace, own.in_flight, &below);
             let excess = window::excess_pages(window, taken);
             if call.most > 0 && excess < call.excess {
@@ -301,8 +301,8 @@ impl Hooks {
                 continue;
             }
             if wb != own && flusher.looked != now {
-                flusher = self.weir_look_at(wb);
-                if self.weir_drop_ended(wb) {
+                flusher = self.weir_flusher_update(wb);
+                if self.weir_drop_if_ended(wb) {
                     continue;
                 }
             }
@@ -317,7 +317,7 @@ impl Hooks {
         (below, written)
     }
 
-    pub(super) fn weir_flusher(&mut self, wb: usize) -> Option<&mut Flusher> {
+    pub(super) fn weir_flusher_mut(&mut self, wb: usize) -> Option<&mut Flusher> {
         let flushers = &mut self.weir.as_mut()?.flushers;
         if flushers.len() <= wb {
             flushers.resize(wb + 1, Flusher::default());
@@ -325,10 +325,10 @@ impl Hooks {
         flushers.get_mut(wb)
     }
 
-    pub(super) fn weir_look_at(&mut self, wb: usize) -> Flusher {
+    pub(super) fn weir_flusher_update(&mut self, wb: usize) -> Flusher {
         let (now, counts) = (self.current_tick(), self.wbs[wb].counts);
         let device = self.wbs[wb].device;
-        if self.weir_flusher(wb).is_none() {
+        if self.weir_flusher_mut(wb).is_none() {
             return Flusher::default();
         }
         let Some(weir) = self.weir.as_mut() else {

@@ -126,7 +126,7 @@ impl Flusher {
 
     /// Pages marked as in flight that are not in line yet.
     #[cfg(any(test, debug_assertions))]
-    pub fn in_hand(&self) -> u64 {
+    pub fn unsubmitted_pages(&self) -> u64 {
         self.bio.map_or(0, |bio| bio.left)
     }
 }
@@ -157,9 +157,9 @@ impl Writeback {
         if !flusher.active {
             flusher.active = true;
             let device = &self.devices[self.wbs[wb].device];
-            let used = device.use_after_sleep(self.flushers[wb].used);
+            let used = device.catch_up_use(self.flushers[wb].used);
             self.flushers[wb].used = used;
-            self.flusher_again(wb, WAKE);
+            self.schedule_flusher(wb, WAKE);
         }
     }
 
@@ -172,7 +172,7 @@ impl Writeback {
     }
 
     /// Has it go on after a time.
-    fn flusher_again(&mut self, wb: usize, after: Ns) {
+    fn schedule_flusher(&mut self, wb: usize, after: Ns) {
         let flusher = &mut self.flushers[wb];
         flusher.dozing = false;
         flusher.number += 1;
@@ -181,7 +181,7 @@ impl Writeback {
     }
 
     /// Notes what flushers are doing at this moment, as the agent's look at `/proc` does.
-    pub fn weir_look_at_flushers(&mut self) {
+    pub fn weir_sample_flushers(&mut self) {
         let is_any = |doing| {
             let mut flushers = self.flushers.iter();
             u32::from(flushers.any(|flusher| flusher.thread.doing == doing))
@@ -193,7 +193,7 @@ impl Writeback {
     }
 
     /// Has the agent's assistants look at flushers.
-    pub fn weir_assist(&mut self) {
+    pub fn weir_observe_flushers(&mut self) {
         let mut seen = vec![(false, false, 0); self.devices.len()];
         for (wb, flusher) in self.flushers.iter().enumerate() {
             let of = &mut seen[self.wbs[wb].device];
@@ -218,7 +218,7 @@ impl Writeback {
                 // Who waits for a CPU's slot stays there. Not seen, but so guests of two CPUs
                 // share their disk (docs/experiments/0015-twin-accuracy.md).
                 PsiFlags::Iowait => false,
-                _ => self.hooks.is_shared(&flusher.thread),
+                _ => self.hooks.shares_cpu(&flusher.thread),
             };
         if doing == PsiFlags::Running && flusher.thread.doing != PsiFlags::Running {
             flusher.runs_since = now;
@@ -237,7 +237,7 @@ impl Writeback {
             true => 1,
             false => u64::from(self.hooks.psi.running_on(flusher.thread.cpu)),
         };
-        self.flusher_again(wb, cost * others);
+        self.schedule_flusher(wb, cost * others);
     }
 
     /// It is woken as a slot has become free, after `before` others: it has one, or looks for one.
@@ -254,17 +254,17 @@ impl Writeback {
         if has_slot {
             // Those of a hctx are on one CPU.
             let cpus = u64::from(self.machine.cpus);
-            self.let_flusher_in(wb, before / cpus * turn);
+            self.resume_flusher_with_slot(wb, before / cpus * turn);
         } else {
-            self.flusher_again(wb, before * turn);
+            self.schedule_flusher(wb, before * turn);
         }
     }
 
     /// There is a slot for one request; it goes on when others have had their turn on its CPU.
-    fn let_flusher_in(&mut self, wb: usize, others: Ns) {
+    fn resume_flusher_with_slot(&mut self, wb: usize, others: Ns) {
         self.submit_bio_part(wb);
         self.use_flusher_cpu(wb, REQUEST);
-        self.flusher_again(wb, REQUEST + others);
+        self.schedule_flusher(wb, REQUEST + others);
     }
 
     /// Hands over the next part of the bio; false if there is no slot for it.
@@ -274,7 +274,7 @@ impl Writeback {
             return true;
         };
         let (hctx, cgroup) = (self.flusher_hctx(wb), self.wbs[wb].cgroup);
-        let pages = self.pages_taken(device, cgroup, hctx, bio.left);
+        let pages = self.acceptable_pages(device, cgroup, hctx, bio.left);
         if pages == 0 {
             return false;
         }
@@ -321,15 +321,15 @@ impl Writeback {
                 }
                 let hctx = self.flusher_hctx(wb);
                 let device = self.wbs[wb].device;
-                self.devices[device].wait_for_slot(Waiter::Flusher(wb as u32), hctx);
+                self.devices[device].add_slot_waiter(Waiter::Flusher(wb as u32), hctx);
                 return self.change_flusher_activity(wb, PsiFlags::Iowait);
             }
             if let Some(turn) = flusher.turn {
-                match self.find_room(wb, turn.nr_to_write) {
+                match self.find_room_or_end_turn(wb, turn.nr_to_write) {
                     Room::Begins => {}
                     Room::Sleeps(time) => {
                         self.change_flusher_activity(wb, PsiFlags::Nothing);
-                        return self.flusher_again(wb, time + WAKE);
+                        return self.schedule_flusher(wb, time + WAKE);
                     }
                     Room::Ends => {
                         self.end_turn(wb);
@@ -339,15 +339,15 @@ impl Writeback {
                 if !self.get_blocks(wb, turn.file as usize) {
                     return self.change_flusher_activity(wb, PsiFlags::Iowait);
                 }
-                if let Some(cost) = self.take_pages(wb) {
+                if let Some(cost) = self.build_next_bio(wb) {
                     self.use_flusher_cpu(wb, cost);
                     return;
                 }
-                let waits = self.copy_wait(turn);
+                let waits = self.time_until_copied(turn);
                 self.end_turn(wb);
                 if waits > 0 {
                     self.change_flusher_activity(wb, PsiFlags::Nothing);
-                    return self.flusher_again(wb, waits);
+                    return self.schedule_flusher(wb, waits);
                 }
             } else if !self.begin_turn(wb) && !self.begin_work(wb) {
                 self.change_flusher_activity(wb, PsiFlags::Nothing);
@@ -362,7 +362,7 @@ impl Writeback {
 
     /// Decides on the next pages of a turn, as far as windows are concerned. A turn that is to
     /// end counts as used up, so the file's next comes soon.
-    fn find_room(&mut self, wb: usize, left: u64) -> Room {
+    fn find_room_or_end_turn(&mut self, wb: usize, left: u64) -> Room {
         let others_wait = self.syncing;
         let flusher = &mut self.flushers[wb];
         let call = flusher.call.as_mut().filter(|call| call.part_left() == 0);
@@ -377,7 +377,7 @@ impl Writeback {
             true => Room::Begins,
             false => Room::Ends,
         });
-        let room = self.hooks.weir_room(wb, left, call, others_wait);
+        let room = self.hooks.weir_find_room(wb, left, call, others_wait);
         match room {
             // Each part goes around the file by itself.
             Room::Begins => {
@@ -392,7 +392,7 @@ impl Writeback {
 
     /// Wait of a turn in which nothing was there but what a task copies: there is nothing else to
     /// do, and the kernel's flusher is woken then.
-    fn copy_wait(&self, turn: WritebackControl) -> Ns {
+    fn time_until_copied(&self, turn: WritebackControl) -> Ns {
         let file = &self.files[turn.file as usize];
         match file.copied {
             Some((_, until)) if turn.nr_to_write == turn.pages && file.pages.dirty_pages() > 0 => {
@@ -413,11 +413,11 @@ impl Writeback {
         let flusher = &mut self.flushers[wb];
         flusher.number += 1;
         let handle = Handle::Flusher(wb as u32, flusher.number);
-        self.begin_change(handle, index)
+        self.begin_change_or_wait(handle, index)
     }
 
     /// Makes a bio of the next pages of the file whose turn it is; `None` if the turn is over.
-    fn take_pages(&mut self, wb: usize) -> Option<Ns> {
+    fn build_next_bio(&mut self, wb: usize) -> Option<Ns> {
         let now = self.now;
         let flusher = &mut self.flushers[wb];
         let turn = flusher.turn.as_mut()?;
@@ -428,7 +428,7 @@ impl Writeback {
         let part = flusher.call.map_or(u64::MAX, |call| call.part_left());
         let most = turn.nr_to_write.min(BIO);
         let (start, pages) = file.pages.next_run(file.writeback_index, most)?;
-        let mut pages = file.whole_folios(start, pages, part);
+        let mut pages = file.round_up_to_folios(start, pages, part);
         turn.wrapped |= start < file.writeback_index;
         if turn.wrapped {
             if start >= turn.origin {
@@ -436,7 +436,7 @@ impl Writeback {
             }
             pages = pages.min(turn.origin - start);
         }
-        pages = file.pages_found(start, pages, now);
+        pages = file.pages_before_copied(start, pages, now);
         if pages == 0 {
             return None;
         }
@@ -457,7 +457,7 @@ impl Writeback {
             unwritten,
         });
         let device = self.hooks.wbs[wb].device;
-        if unwritten && self.hooks.journals[device].gives_blocks() {
+        if unwritten && self.hooks.journals[device].pays_for_block_mapping() {
             cost += BLOCKS;
         }
         let device = &self.hooks.devices[device];
@@ -472,7 +472,7 @@ impl Writeback {
             None => page_cost,
         };
         flusher.used += cost;
-        self.in_flight(index as usize, start, pages);
+        self.start_page_writeback(index as usize, start, pages);
         Some(cost)
     }
 
@@ -483,6 +483,6 @@ impl Writeback {
 }
 
 /// Time that `bandwidth` bytes per second leave for 1,024 pages.
-pub fn cost_of_1024(bandwidth: u64) -> Ns {
+pub fn time_for_1024_pages(bandwidth: u64) -> Ns {
     (1024 * PAGE * SECOND) / bandwidth.max(1)
 }

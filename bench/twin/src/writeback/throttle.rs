@@ -18,7 +18,7 @@ use super::Writeback;
 use crate::mm::domain::{BANDWIDTH_INTERVAL, Dtc};
 use crate::mm::ratelimit::RATELIMIT_CALC_SHIFT;
 use crate::mm::{Dirtier, Sleeper};
-use crate::sim::clock::{HZ, Ticks, wake_at};
+use crate::sim::clock::{HZ, Ticks, timer_expiry};
 use crate::trace::{PAGE_KIB, cgroup_inode, task_id};
 use observe::event::{Event, Pause, What};
 use policy::arith;
@@ -39,30 +39,30 @@ pub enum Passed {
 
 impl Writeback {
     /// The host as a pass on `wb` finds it. A flusher does not count what is in flight already.
-    pub fn gdtc(&mut self, wb: usize, kind: Pass) -> Dtc {
+    pub fn build_gdtc(&mut self, wb: usize, kind: Pass) -> Dtc {
         let avail = self.dirtyable_pages();
         let (thresh, bg_thresh) = self.sysctl.dirty_levels(avail, None);
         let mut limits = Limits {
             thresh,
             bg_thresh,
-            dirty: (self.counts.dirty + in_flight(kind, self.counts.writeback))
+            dirty: (self.counts.dirty + counted_writeback(kind, self.counts.writeback))
                 .saturating_sub(self.copied_pages(wb, kind)),
             dom_limit: self.domain.dirty_limit,
         };
         self.weir_amend_host(wb, kind, &mut limits);
         self.domain.dirty_limit = self.domain.dirty_limit.min(limits.dom_limit);
         let share = self.wb_fraction(wb);
-        self.wb_view(wb, kind, avail, limits, share)
+        self.build_wb_dtc(wb, kind, avail, limits, share)
     }
 
     /// The cgroup of `wb` as the same pass finds it; none for the root.
-    pub fn mdtc(&mut self, wb: usize, kind: Pass, host: &Dtc) -> Option<Dtc> {
+    pub fn build_mdtc(&mut self, wb: usize, kind: Pass, host: &Dtc) -> Option<Dtc> {
         let index = self.wbs[wb].cgroup;
         if index == 0 {
             return None;
         }
         let cgroup = &self.cgroups[index];
-        let dirty = cgroup.flushed.dirty + in_flight(kind, cgroup.flushed.writeback);
+        let dirty = cgroup.flushed.dirty + counted_writeback(kind, cgroup.flushed.writeback);
         let memory = Memory {
             file: cgroup.flushed_file,
             dirty,
@@ -82,10 +82,17 @@ impl Writeback {
         let domain = &mut self.cgroups[index].domain;
         domain.dirty_limit = domain.dirty_limit.min(limits.dom_limit);
         let share = self.memcg_fraction(wb);
-        Some(self.wb_view(wb, kind, avail, limits, share))
+        Some(self.build_wb_dtc(wb, kind, avail, limits, share))
     }
 
-    fn wb_view(&self, wb: usize, kind: Pass, avail: u64, limits: Limits, share: (u64, u64)) -> Dtc {
+    fn build_wb_dtc(
+        &self,
+        wb: usize,
+        kind: Pass,
+        avail: u64,
+        limits: Limits,
+        share: (u64, u64),
+    ) -> Dtc {
         let of = |level: u64| level * share.0 / share.1;
         let strict = self.devices[self.wbs[wb].device].strict_percent();
         let most = |level: u64| strict.map_or(u64::MAX, |percent| level * percent / 100);
@@ -95,7 +102,7 @@ impl Writeback {
             avail,
             limits,
             freerun: arith::freerun_level(limits.thresh, limits.bg_thresh),
-            wb_dirty: (counts.dirty + in_flight(kind, counts.writeback))
+            wb_dirty: (counts.dirty + counted_writeback(kind, counts.writeback))
                 .saturating_sub(self.copied_pages(wb, kind)),
             wb_thresh,
             wb_bg_thresh: of(limits.bg_thresh).min(most(limits.bg_thresh)),
@@ -108,10 +115,10 @@ impl Writeback {
         let over = |view: &Dtc| {
             view.limits.dirty > view.limits.bg_thresh || view.wb_dirty > view.wb_bg_thresh
         };
-        let host = self.gdtc(wb, Pass::Flusher);
+        let host = self.build_gdtc(wb, Pass::Flusher);
         over(&host)
             || self
-                .mdtc(wb, Pass::Flusher, &host)
+                .build_mdtc(wb, Pass::Flusher, &host)
                 .as_ref()
                 .is_some_and(over)
     }
@@ -119,13 +126,13 @@ impl Writeback {
     /// A task's pass, with the pages it has dirtied since its last.
     pub fn balance_dirty_pages(&mut self, task: &mut Dirtier) -> Passed {
         let wb = task.wb as usize;
-        let gdtc = self.gdtc(wb, Pass::Writer);
-        let mdtc = self.mdtc(wb, Pass::Writer, &gdtc);
+        let gdtc = self.build_gdtc(wb, Pass::Writer);
+        let mdtc = self.build_mdtc(wb, Pass::Writer, &gdtc);
         let now = self.current_tick();
         if self.counts.dirty > gdtc.limits.bg_thresh {
             self.wake_flusher(wb);
         }
-        if gdtc.is_free() && mdtc.as_ref().is_none_or(Dtc::is_free) {
+        if gdtc.is_in_freerun() && mdtc.as_ref().is_none_or(Dtc::is_in_freerun) {
             let poll = mdtc.map_or(u64::MAX, |dtc| dtc.dirty_poll_interval());
             task.end_free_run(now, poll.min(gdtc.dirty_poll_interval()));
             return Passed::Go;
@@ -146,11 +153,11 @@ impl Writeback {
             .map_or((false, dtcs[0]), |(index, least)| (index > 0, least));
         self.wbs[wb].exceeded = dtcs.iter().any(|(dtc, _)| dtc.is_exceeded());
         if now > self.wbs[wb].rates.bw_time_stamp + BANDWIDTH_INTERVAL {
-            self.adapt_wb(wb, dtcs);
+            self.update_wb_bandwidth(wb, dtcs);
         }
         let rates = &self.wbs[wb].rates;
         let task_ratelimit = (rates.dirty_ratelimit * pos_ratio) >> RATELIMIT_CALC_SHIFT;
-        let plan = rates.pause_for(dtc.wb_dirty, task_ratelimit);
+        let plan = rates.compute_pause(dtc.wb_dirty, task_ratelimit);
         let mut dirty_paused_when = now;
         let pause = match (HZ * task.nr_dirtied).checked_div(task_ratelimit) {
             None => plan.max_pause,
@@ -169,7 +176,7 @@ impl Writeback {
                         pause.min(0),
                         period,
                     );
-                    task.not_worth_it(now, period, pause);
+                    task.skip_short_pause(now, period, pause);
                     return Passed::Go;
                 }
                 let pause = pause as Ticks;
@@ -186,7 +193,7 @@ impl Writeback {
             nr_dirtied_pause: plan.nr_dirtied_pause,
             again: task_ratelimit == 0 && dtc.wb_dirty > counter_error(self.machine.cpus),
         };
-        task.wakes_at = wake_at(self.now, pause);
+        task.wakes_at = timer_expiry(self.now, pause);
         if pause > 0 {
             self.weir_begin_pause(task, &dtc, mdtc.as_ref());
         }
@@ -230,7 +237,7 @@ impl Writeback {
     }
 }
 
-fn in_flight(kind: Pass, pages: u64) -> u64 {
+fn counted_writeback(kind: Pass, pages: u64) -> u64 {
     if kind == Pass::Flusher { 0 } else { pages }
 }
 

@@ -44,7 +44,7 @@ impl Writeback {
             flusher.b_dirty.push_back(turn.file);
         }
         if now > self.wbs[wb].rates.bw_time_stamp + BANDWIDTH_INTERVAL {
-            self.adapt_wb(wb, &[]);
+            self.update_wb_bandwidth(wb, &[]);
         }
     }
 
