@@ -79,7 +79,7 @@ fn stack_costly_device(device: &Path, name: &str, bandwidth: u64) -> Result<Path
 }
 
 /// Gives the guest's own disks the speed they are to have.
-pub fn slow_down(config: &GuestConfig) -> Result<()> {
+pub fn set_disk_bandwidths(config: &GuestConfig) -> Result<()> {
     if config
         .disks
         .iter()

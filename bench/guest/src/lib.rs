@@ -148,7 +148,7 @@ impl Machine for Guest<'_> {
     }
 
     fn throttle_disks(&self) -> Result<()> {
-        disks::slow_down(self.config)?;
+        disks::set_disk_bandwidths(self.config)?;
         serial::await_disk_throttle(self.channel)
     }
 }

@@ -27,18 +27,21 @@ impl Refusals {
 }
 
 /// Everything that keeps any scenario from being run here, in `arms`, with the module at `module`.
-pub fn of_machine(arms: &[Arm], module: Option<&Path>) -> Vec<Refusal> {
+pub fn refusals_of_machine(arms: &[Arm], module: Option<&Path>) -> Vec<Refusal> {
     let mut refused = Refusals::default();
     check_machine(&mut refused);
-    arms_of(arms, module, &mut refused);
+    check_arms(arms, module, &mut refused);
     refused.0
 }
 
 /// Everything that keeps `scenario` from being run here, with disks `given` by name in directories.
-pub fn of_scenario(scenario: &Scenario, given: &BTreeMap<String, PathBuf>) -> Vec<Refusal> {
+pub fn refusals_of_scenario(
+    scenario: &Scenario,
+    given: &BTreeMap<String, PathBuf>,
+) -> Vec<Refusal> {
     let mut refused = Refusals(place::refused_keys(scenario, Place::Host));
     check_host(scenario, &mut refused);
-    disks_of(scenario, given, &mut refused);
+    check_disks(scenario, given, &mut refused);
     check_jobs(scenario, &mut refused);
     refused.0
 }
@@ -63,12 +66,12 @@ fn check_machine(refused: &mut Refusals) {
     if fs::read_to_string("/proc/pressure/io").is_err() {
         refused.refuse_machine("no pressure stall information in /proc/pressure: boot with psi=1");
     }
-    if !on_path("fio") {
+    if !is_on_path("fio") {
         refused.refuse_machine("fio is not installed: apt-get install fio");
     }
 }
 
-fn arms_of(arms: &[Arm], module: Option<&Path>, refused: &mut Refusals) {
+fn check_arms(arms: &[Arm], module: Option<&Path>, refused: &mut Refusals) {
     let text = |file| fs::read_to_string(file).unwrap_or_default();
     let mut state = text("/sys/kernel/weir/state").trim().to_owned();
     // Without a knob it is idle, whatever it would do.
@@ -134,7 +137,7 @@ fn check_host(scenario: &Scenario, refused: &mut Refusals) {
     }
 }
 
-fn on_path(program: &str) -> bool {
+fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
     std::env::split_paths(&path)
@@ -142,7 +145,7 @@ fn on_path(program: &str) -> bool {
         .any(|directory| directory.join(program).is_file())
 }
 
-fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mut Refusals) {
+fn check_disks(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mut Refusals) {
     for name in given.keys() {
         if !scenario.disks.iter().any(|disk| disk.name == *name) {
             let known: Vec<&str> = scenario
@@ -166,10 +169,10 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
             continue;
         }
         match given.get(&disk.name) {
-            Some(directory) => given_disk(index, disk, directory, refused),
+            Some(directory) => check_given_disk(index, disk, directory, refused),
             None => {
                 memory += disk.size_bytes;
-                made_disk(index, disk, refused);
+                check_made_disk(index, disk, refused);
             }
         }
     }
@@ -184,7 +187,7 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
 }
 
 /// A disk that is made here.
-fn made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals) {
+fn check_made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals) {
     let kind = disks::kernel_name(disk.filesystem);
     let Some((program, _)) = disks::mkfs_command(disk.filesystem) else {
         return;
@@ -197,7 +200,7 @@ fn made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals)
             disk.name
         ));
     }
-    if !on_path(program) {
+    if !is_on_path(program) {
         lacks(format!("{program} is not installed"));
     }
     if !worker::has_filesystem(kind) && !modules::is_available(kind) {
@@ -207,7 +210,7 @@ fn made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals)
         lacks("`io_cost` works on requests, which `encrypted` has none of: leave one out".into());
     }
     if disk.encrypted {
-        if !on_path("dmsetup") {
+        if !is_on_path("dmsetup") {
             lacks("`encrypted` takes dmsetup: apt-get install dmsetup".into());
         }
         for module in disks::ENCRYPTION {
@@ -219,7 +222,7 @@ fn made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals)
 }
 
 /// A disk that is there.
-fn given_disk(
+fn check_given_disk(
     index: usize,
     disk: &scenario::model::Disk,
     directory: &Path,
@@ -333,7 +336,7 @@ mod tests {
             .iter()
             .map(|(name, path)| ((*name).to_owned(), PathBuf::from(path)))
             .collect();
-        let all = of_scenario(&scenario, &given).into_iter();
+        let all = refusals_of_scenario(&scenario, &given).into_iter();
         all.map(|refusal| (refusal.key, refusal.what)).collect()
     }
 

@@ -9,6 +9,7 @@
 
 use crate::ledger::{self, LedgerEntry};
 use crate::lock::Lock;
+use crate::processes::Marked;
 use crate::{CGROUP, RUN, modules, mounts, processes};
 use anyhow::{Result, anyhow};
 use nix::mount::{MntFlags, umount2};
@@ -38,7 +39,7 @@ pub enum LeftOver {
 ///
 /// # Errors
 /// What could not be put back, and why.
-pub fn left_over() -> Result<LeftOver> {
+pub fn clean_left_over() -> Result<LeftOver> {
     if !Path::new(RUN).exists() && !Path::new(CGROUP).exists() {
         return Ok(LeftOver::Nothing);
     }
@@ -48,8 +49,8 @@ pub fn left_over() -> Result<LeftOver> {
     }
 }
 
-/// Waits for the run to end, then does as [`left_over`].
-pub(crate) fn after_keeper() -> Result<()> {
+/// Waits for the run to end, then does as [`clean_left_over`].
+pub(crate) fn clean_after_keeper() -> Result<()> {
     match Lock::take_lock(true)? {
         Some(lock) => clean_up(lock),
         None => Ok(()),
@@ -66,12 +67,12 @@ pub(crate) fn clean_up(lock: Lock) -> Result<()> {
     settle_entries(first, &mut kept, &mut left);
     // Also those that have left the environment behind, if they are in a cgroup of the run.
     let _ = fs::write(Path::new(CGROUP).join("cgroup.kill"), "1");
-    if let Err(names) = processes::kill_marked(false, PATIENCE) {
+    if let Err(names) = processes::kill_marked(Marked::Others, PATIENCE) {
         left.push(format!("processes that do not end: {}", names.join(", ")));
     }
     left.extend(unmount_all());
     left.extend(remove_mapped_devices());
-    if let Err(names) = processes::kill_marked(true, PATIENCE) {
+    if let Err(names) = processes::kill_marked(Marked::Disks, PATIENCE) {
         left.push(format!("processes that do not end: {}", names.join(", ")));
     }
     left.extend(remove_cgroups());

@@ -68,7 +68,7 @@ impl Made {
                 continue;
             }
             let device = Path::new("/dev").join(&name);
-            if let Some(hold) = start(&device, &block, size, write, read)? {
+            if let Some(hold) = start_server(&device, &block, size, write, read)? {
                 if let Some(bandwidth) = write {
                     for file in ["queue/max_sectors_kb", "queue/nr_requests"] {
                         ledger::remember_value(&block.join(file))?;
@@ -82,7 +82,7 @@ impl Made {
     }
 
     /// Gives it its bandwidth, for as long as this process lives.
-    pub fn slow_down(&mut self) -> Result<()> {
+    pub fn start_throttling(&mut self) -> Result<()> {
         self.hold
             .write_all(b"slow\n")
             .with_context(|| format!("{PROGRAM} has ended"))
@@ -90,7 +90,7 @@ impl Made {
 }
 
 /// Starts the server of a device; `None` if another program has taken that meanwhile.
-fn start(
+fn start_server(
     device: &Path,
     block: &Path,
     size: u64,
@@ -137,7 +137,7 @@ pub(crate) fn is_command_line(text: &[u8]) -> bool {
 /// bound: is the disk until the device is let go of. Standard input makes it slow, and its end fast
 /// again.
 pub fn serve_disk() -> ExitCode {
-    match be_disk() {
+    match serve_device() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let taken =
@@ -177,7 +177,7 @@ mod nbd {
     pub const EIO: u32 = 5;
 }
 
-fn be_disk() -> Result<()> {
+fn serve_device() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [device, numbers @ ..] = arguments.as_slice() else {
         bail!("no device");

@@ -44,7 +44,7 @@ fn run(channel: &Channel) -> Result<()> {
     let mut line = String::new();
     stdin().read_line(&mut line).context("reading the config")?;
     let config: RunConfig = serde_json::from_str(&line).context("reading the config")?;
-    clean::left_over()?;
+    clean::clean_left_over()?;
     let Some(lock) = Lock::take_lock(false)? else {
         bail!("another `weir run --on host` goes on here: one at a time");
     };

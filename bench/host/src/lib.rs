@@ -72,11 +72,11 @@ pub struct LocalHost<'a> {
 
 impl Executor for LocalHost<'_> {
     fn find_refusals(&self, scenario: &Scenario) -> Vec<Refusal> {
-        check::of_scenario(scenario, &self.disks)
+        check::refusals_of_scenario(scenario, &self.disks)
     }
 
     fn run(&self, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, Error> {
-        let mut refused = check::of_machine(request.arms, self.module.as_deref());
+        let mut refused = check::refusals_of_machine(request.arms, self.module.as_deref());
         refused.extend(self.find_refusals(request.scenario));
         if !refused.is_empty() {
             return Err(Error::Refused(refused));

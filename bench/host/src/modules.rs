@@ -18,7 +18,7 @@ fn loaded_modules() -> BTreeSet<String> {
 }
 
 /// The modules that modprobe would load for `name`, in that order, by the names they will have.
-fn with_dependencies(name: &str) -> Option<Vec<String>> {
+fn dependencies_to_load(name: &str) -> Option<Vec<String>> {
     let output = Command::new("modprobe").args(["-D", name]).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let names = text.lines().filter_map(|line| {
@@ -31,7 +31,7 @@ fn with_dependencies(name: &str) -> Option<Vec<String>> {
 
 /// Can the module be loaded, if it is not there already?
 pub fn is_available(name: &str) -> bool {
-    let built_in = || with_dependencies(name).is_some();
+    let built_in = || dependencies_to_load(name).is_some();
     loaded_modules().contains(name) || built_in()
 }
 
@@ -41,7 +41,7 @@ pub fn is_available(name: &str) -> bool {
 /// There is no such module, or the kernel refuses it.
 pub fn load_with_dependencies(name: &str) -> Result<()> {
     let before = loaded_modules();
-    let wanted = with_dependencies(name).unwrap_or_else(|| vec![name.to_owned()]);
+    let wanted = dependencies_to_load(name).unwrap_or_else(|| vec![name.to_owned()]);
     for module in wanted {
         if !before.contains(&module) {
             ledger::add(&LedgerEntry::Unload { module })?;

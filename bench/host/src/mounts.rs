@@ -22,7 +22,7 @@ pub struct Mount {
 /// All mounts, in the order they were made.
 pub fn all_mounts() -> Vec<Mount> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    text.lines().filter_map(parse).collect()
+    text.lines().filter_map(parse_mount).collect()
 }
 
 /// The mount that a directory is on: the latest of those nearest to it.
@@ -34,7 +34,7 @@ pub fn mount_of(directory: &Path) -> Option<Mount> {
 }
 
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
-fn parse(line: &str) -> Option<Mount> {
+fn parse_mount(line: &str) -> Option<Mount> {
     let (mount, filesystem) = line.split_once(" - ")?;
     let mount: Vec<&str> = mount.split(' ').collect();
     let filesystem: Vec<&str> = filesystem.split(' ').collect();
@@ -73,13 +73,13 @@ mod tests {
     #[test]
     fn a_line_of_mountinfo_is_read() {
         let line = "36 35 98:0 / /mnt/a\\040b rw,noatime master:1 - ext4 /dev/sda1 rw,commit=30";
-        let mount = parse(line).expect("a mount");
+        let mount = parse_mount(line).expect("a mount");
         assert_eq!(mount.at, Path::new("/mnt/a b"));
         assert_eq!(
             (mount.number.as_str(), mount.kind.as_str()),
             ("98:0", "ext4")
         );
         assert_eq!(mount.options, ["rw", "noatime", "rw", "commit=30"]);
-        assert_eq!(parse("garbage"), None);
+        assert_eq!(parse_mount("garbage"), None);
     }
 }

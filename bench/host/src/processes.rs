@@ -9,9 +9,17 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Processes with the mark: those that are a disk, or those that are none. One that has ended has
-/// no environment.
-fn marked_processes(disks: bool) -> Vec<Pid> {
+/// Processes of a run, by the mark in their environment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// Those that serve a disk.
+    Disks,
+    /// Those that serve none, jobs and their helpers.
+    Others,
+}
+
+/// Those that are running: one that has ended has no environment.
+fn find_marked_processes(which: Marked) -> Vec<Pid> {
     let variable = format!("{MARK}=");
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -27,21 +35,21 @@ fn marked_processes(disks: bool) -> Vec<Pid> {
         let is_marked = environment
             .split(|byte| *byte == 0)
             .any(|word| word.starts_with(variable.as_bytes()));
-        if is_marked && crate::disk::is_command_line(&read("cmdline")) == disks {
+        if is_marked && crate::disk::is_command_line(&read("cmdline")) == (which == Marked::Disks) {
             found.push(Pid::from_raw(pid));
         }
     }
     found
 }
 
-/// Kills all that are no disks, or all disks, and waits for their end.
+/// Kills them and waits for their end.
 ///
 /// # Errors
 /// Names of those that have not ended within `patience`.
-pub fn kill_marked(disks: bool, patience: Duration) -> Result<(), Vec<String>> {
+pub fn kill_marked(which: Marked, patience: Duration) -> Result<(), Vec<String>> {
     let deadline = Instant::now() + patience;
     loop {
-        let running = marked_processes(disks);
+        let running = find_marked_processes(which);
         if running.is_empty() {
             return Ok(());
         }
@@ -50,14 +58,14 @@ pub fn kill_marked(disks: bool, patience: Duration) -> Result<(), Vec<String>> {
             let _ = kill(*pid, Signal::SIGKILL);
         }
         if Instant::now() > deadline {
-            return Err(running.into_iter().map(name).collect());
+            return Err(running.into_iter().map(process_label).collect());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 /// Names a process for people, as in `fio (1234)`.
-fn name(pid: Pid) -> String {
+fn process_label(pid: Pid) -> String {
     let comm = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("comm"));
     format!("{} ({pid})", comm.unwrap_or_default().trim())
 }

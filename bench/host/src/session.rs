@@ -146,7 +146,7 @@ fn run_once(
     if !said.is_complete {
         said.problems
             .push(format!("the keeper of the run has ended ({status})"));
-        if let Err(why) = clean::after_keeper() {
+        if let Err(why) = clean::clean_after_keeper() {
             said.problems.push(format!("{why:#}"));
         }
     }

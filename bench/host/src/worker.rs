@@ -248,6 +248,6 @@ impl Machine for Here<'_> {
         self.made
             .borrow_mut()
             .iter_mut()
-            .try_for_each(Made::slow_down)
+            .try_for_each(Made::start_throttling)
     }
 }

@@ -85,7 +85,7 @@ pub const NEWER: &[Release] = &[
 impl Release {
     /// Is it the guests' own, with backports or without? What was built for it runs wherever the
     /// lab does.
-    pub fn is_base(&self) -> bool {
+    pub fn is_release_of_guests(&self) -> bool {
         self.suites[0] == BASE.suites[0]
     }
 }
@@ -128,7 +128,7 @@ impl Apt {
     }
 
     /// The root of a release whose lists were fetched before, however old; `None` if they were not.
-    pub fn known_root(cache: &Cache, release: &Release, arch: Arch) -> Option<Apt> {
+    pub fn open_if_fetched(cache: &Cache, release: &Release, arch: Arch) -> Option<Apt> {
         let apt = Apt::root_for(cache, release, arch);
         apt.written_at("updated").map(|_| apt)
     }
@@ -287,7 +287,7 @@ impl Apt {
 
     /// `packages` (`NAME` or `NAME/SUITE`) and the packages with the shared libraries they need,
     /// directly or not, each as `NAME=VERSION`.
-    pub fn with_libraries(&self, packages: &[&str]) -> Result<BTreeSet<String>> {
+    pub fn resolve_with_libraries(&self, packages: &[&str]) -> Result<BTreeSet<String>> {
         let text = run_for_output(
             self.apt_command("apt-get")
                 .args(["install", "--no-install-recommends", "--print-uris", "-y"])
@@ -480,8 +480,8 @@ mod tests {
 
     #[test]
     fn what_was_built_for_the_guests_release_needs_no_other_library() {
-        assert!(BASE.is_base() && BASE_WITH_BACKPORTS.is_base());
-        assert!(!NEWER.iter().any(Release::is_base));
+        assert!(BASE.is_release_of_guests() && BASE_WITH_BACKPORTS.is_release_of_guests());
+        assert!(!NEWER.iter().any(Release::is_release_of_guests));
     }
 
     #[test]

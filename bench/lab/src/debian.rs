@@ -75,8 +75,9 @@ pub fn fetch_newest(cache: &Cache, series: &str, flavour: &str, arch: Arch) -> R
         arch.debian_name()
     );
     let open = |release: &Release| Apt::set_up(cache, release, arch);
-    let (apt, offer, release) = first_with(&what, open, |apt| newest_offer(apt, series, &suffix))?;
-    get(cache, &apt, &offer, arch, release)
+    let (apt, offer, release) =
+        find_in_releases(&what, open, |apt| newest_offer(apt, series, &suffix))?;
+    fetch_kernel(cache, &apt, &offer, arch, release)
 }
 
 /// The kernel of this release (`uname -r`), fetched if it is not in the cache, with what modules
@@ -85,14 +86,14 @@ pub fn fetch_exact(cache: &Cache, wanted: &str, arch: Arch) -> Result<Kernel> {
     let escaped = wanted.replace('.', r"\.").replace('+', r"\+");
     let what = format!("kernel {wanted} with its headers");
     let open = |release: &Release| Apt::set_up(cache, release, arch);
-    let (apt, offer, release) = first_with(&what, open, |apt| {
+    let (apt, offer, release) = find_in_releases(&what, open, |apt| {
         let names = apt.package_names(&format!(
             "^linux-(headers|image|binary-unsigned|modules)-{escaped}(-unsigned)?$"
         ))?;
         let mut offers = parse_offers(&names).into_iter();
         Ok(offers.find(|offer| offer.release == wanted))
     })?;
-    get(cache, &apt, &offer, arch, release)
+    fetch_kernel(cache, &apt, &offer, arch, release)
 }
 
 /// The lists of the first release that has a package.
@@ -100,13 +101,13 @@ pub(crate) fn open_with_package(cache: &Cache, package: &str, arch: Arch) -> Res
     let pattern = format!("^{}$", package.replace('.', r"\."));
     let open = |release: &Release| Apt::set_up(cache, release, arch);
     let what = format!("package {package}");
-    let (apt, ..) = first_with(&what, open, |apt| Ok(apt.package_names(&pattern)?.pop()))?;
+    let (apt, ..) = find_in_releases(&what, open, |apt| Ok(apt.package_names(&pattern)?.pop()))?;
     Ok(apt)
 }
 
 /// The first release that has what is looked for. One whose lists cannot be fetched is named and
 /// passed over: a mirror may have one that is expired, and another that has the kernel.
-fn first_with<A, T>(
+fn find_in_releases<A, T>(
     what: &str,
     open: impl Fn(&'static Release) -> Result<A>,
     find: impl Fn(&A) -> Result<Option<T>>,
@@ -232,7 +233,7 @@ pub fn list_kernels(cache: &Cache, lists: Lists) -> Result<Vec<Listed>> {
             };
             let apt = match is_fetched {
                 true => Some(Apt::set_up(cache, release, arch)?),
-                false => Apt::known_root(cache, release, arch),
+                false => Apt::open_if_fetched(cache, release, arch),
             };
             if let Some(apt) = apt {
                 add_offers(cache, &apt, &mut listed)?;
@@ -389,7 +390,7 @@ fn find_image_and_modules(root: &Path, release: &str) -> (PathBuf, PathBuf) {
 /// Unpacks a kernel, if that was not done before. One `from` a release that is newer than the
 /// guests' comes with tools that were built for a newer C library; they and its compiler are made
 /// to run here. One of another architecture needs a compiler for it.
-fn get(
+fn fetch_kernel(
     cache: &Cache,
     apt: &Apt,
     offer: &Offer,
@@ -424,14 +425,14 @@ fn get(
                 .unpack_packages(kbuild, into)
                 .with_context(|| format!("what builds modules for {release}"))?;
         }
-        match from.is_base() {
+        match from.is_release_of_guests() {
             true => Ok(()),
             false => toolchain::wrap_programs(&into.join("usr/lib")),
         }
     })?;
     let headers = root.join("usr/src").join(&headers);
     relocate_headers(&headers, &root)?;
-    let tools = match from.is_base() && !is_foreign {
+    let tools = match from.is_release_of_guests() && !is_foreign {
         true => None,
         false => Some(toolchain::get(cache, from, arch, &headers)?),
     };
@@ -490,18 +491,18 @@ mod tests {
             name => Ok(name),
         };
         let in_testing = |lists: &&str| Ok((*lists == "testing").then_some(7));
-        let (_, found, release) = first_with("7.99 kernel", open, in_testing).unwrap();
+        let (_, found, release) = find_in_releases("7.99 kernel", open, in_testing).unwrap();
         assert_eq!((found, release.name), (7, "testing"));
 
         let nowhere = |_: &&str| Ok(None::<()>);
-        let why = first_with("7.99 kernel", open, nowhere)
+        let why = find_in_releases("7.99 kernel", open, nowhere)
             .unwrap_err()
             .to_string();
         assert!(why.starts_with("this host's Debian mirrors have no 7.99 kernel: asked were "));
         assert!(why.ends_with("; trixie's lists are expired"), "{why}");
 
         let closed = |_: &'static Release| Err::<(), _>(anyhow!("no network"));
-        let why = first_with("7.99 kernel", closed, |_| Ok(None::<()>)).unwrap_err();
+        let why = find_in_releases("7.99 kernel", closed, |_| Ok(None::<()>)).unwrap_err();
         assert_eq!(why.to_string(), "no network");
     }
 

@@ -40,7 +40,7 @@ impl Disks {
             "weir's source tree is needed to build disks of guests that count instructions, or that have a \
              submit_bandwidth: run from inside it",
         )?;
-        let built = module::modules_in(cache, kernel, &tree.join("bench/lab/disk"))?;
+        let built = module::build_modules_in(cache, kernel, &tree.join("bench/lab/disk"))?;
         let named = |name: &str| {
             let found = built
                 .iter()

@@ -60,7 +60,7 @@ impl Emulator {
                 .collect();
             let named: Vec<&str> = named.iter().map(String::as_str).collect();
             let all = apt
-                .with_libraries(&named)
+                .resolve_with_libraries(&named)
                 .context("finding the packages of QEMU")?;
             apt.unpack_packages(all.iter().map(String::as_str), into)
                 .context("the packages of QEMU")

@@ -188,12 +188,17 @@ pub fn run_script(
     };
     let emulator = Emulator::get(cache, kernel.arch)?;
     let module = match source_tree().filter(|tree| request.module && module::has_module(tree)) {
-        Some(tree) => Some(module::module_for(cache, &kernel, &tree, &request.make)?),
+        Some(tree) => Some(module::build_weir_module(
+            cache,
+            &kernel,
+            &tree,
+            &request.make,
+        )?),
         None => None,
     };
     let mut files = request.files.clone();
     for folder in &request.modules {
-        for module in module::modules_in(cache, &kernel, folder)? {
+        for module in module::build_modules_in(cache, &kernel, folder)? {
             let name = module.file_name().unwrap_or_default().to_string_lossy();
             let place = format!("/{name}");
             files.push((module, place));
@@ -268,7 +273,7 @@ pub fn run_script(
     if let Some(error) = failure {
         return Err(error);
     }
-    let mut outcome = witness.outcome(&end, &log);
+    let mut outcome = witness.judge_outcome(&end, &log);
     if outcome == Outcome::Done && witness.status.is_none() {
         outcome = Outcome::Inconclusive(format!("the script did not end; see {}", log.display()));
     }

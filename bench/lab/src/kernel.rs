@@ -24,7 +24,7 @@ pub struct Kernel {
     pub tools: Option<Toolchain>,
 }
 
-pub(crate) fn at_path(path: &Path) -> Result<Kernel> {
+pub(crate) fn open_kernel_at(path: &Path) -> Result<Kernel> {
     let path = path
         .canonicalize()
         .with_context(|| format!("kernel {}", path.display()))?;

@@ -114,7 +114,7 @@ impl KernelModules {
                 let path = into.join("drivers.cpio");
                 let out = File::create(&path).with_context(|| format!("{}", path.display()))?;
                 let mut archive = Archive::new(BufWriter::new(out));
-                self.add_to(&mut archive, &more)?;
+                self.add_modules_to(&mut archive, &more)?;
                 archive
                     .finish()?
                     .flush()
@@ -124,7 +124,11 @@ impl KernelModules {
     }
 
     /// Puts them, all they depend on and the index files of modprobe into an image.
-    fn add_to<W: Write>(&self, archive: &mut Archive<W>, more: &BTreeSet<&String>) -> Result<()> {
+    fn add_modules_to<W: Write>(
+        &self,
+        archive: &mut Archive<W>,
+        more: &BTreeSet<&String>,
+    ) -> Result<()> {
         let directory = format!("usr/lib/modules/{}", self.release);
         let mut infos = BTreeMap::new();
         let mut wanted: BTreeSet<String> = WANTED

@@ -17,7 +17,7 @@
 use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::debian;
-use crate::kernel::{Kernel, at_path};
+use crate::kernel::{Kernel, open_kernel_at};
 use crate::patch::Files;
 use crate::tool::{last_lines, missing_program, run_to_success};
 use anyhow::{Context, Result, bail, ensure};
@@ -41,15 +41,15 @@ pub(crate) fn tree_root(cache: &Cache, name: &str) -> PathBuf {
     cache.path_below(&format!("kernels/{name}"))
 }
 
-fn package_of(series: &str) -> String {
+fn source_package_name(series: &str) -> String {
     format!("linux-source-{series}")
 }
 
 /// The kernel that was built last of the tree at this root.
 pub(crate) fn installed_kernel(root: &Path) -> Result<Kernel> {
     Ok(Kernel {
-        headers: Some(root.join(package_of(SERIES))),
-        ..at_path(root)?
+        headers: Some(root.join(source_package_name(SERIES))),
+        ..open_kernel_at(root)?
     })
 }
 
@@ -59,7 +59,7 @@ impl SourceTree {
     pub fn fetch_if_missing(cache: &Cache, name: &str, series: &str) -> Result<SourceTree> {
         let root = tree_root(cache, name);
         fs::create_dir_all(&root).with_context(|| format!("making {}", root.display()))?;
-        let package = package_of(series);
+        let package = source_package_name(series);
         let source = cache.make_directory(&format!("kernels/{name}/{package}"), |into| {
             let tar = fetch_tarball(cache, series)?;
             run_to_success(
@@ -116,7 +116,7 @@ impl SourceTree {
             }
         }
         for (file, text) in files {
-            self.keep_stock(file)?;
+            self.keep_stock_copy(file)?;
             texts.insert(file.clone(), text.clone());
         }
         for (file, text) in texts {
@@ -138,7 +138,7 @@ impl SourceTree {
     }
 
     /// Keeps a file as the package has it, before it is edited for the first time.
-    fn keep_stock(&self, file: &str) -> Result<()> {
+    fn keep_stock_copy(&self, file: &str) -> Result<()> {
         let (kept, absent) = (
             self.root.join("stock").join(file),
             self.root.join("absent").join(file),
@@ -197,7 +197,7 @@ impl SourceTree {
 fn fetch_tarball(cache: &Cache, series: &str) -> Result<PathBuf> {
     // Others may use the cache during the build, but not while the package lists change.
     let lock = cache.lock()?;
-    let package = package_of(series);
+    let package = source_package_name(series);
     let unpacked = cache.make_directory(&format!("kernels/{package}"), |into| {
         debian::open_with_package(cache, &package, Arch::HERE)?.unpack_packages([&*package], into)
     })?;

@@ -10,7 +10,7 @@ use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::debian;
 use crate::debug_kernel::{self, Kind};
-use crate::kernel::{Kernel, at_path};
+use crate::kernel::{Kernel, open_kernel_at};
 use anyhow::{Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -112,7 +112,7 @@ impl Kernel {
             } => debian::fetch_newest(cache, series, flavour, *arch),
             KernelSpec::Exact { release, arch } => debian::fetch_exact(cache, release, *arch),
             KernelSpec::Debug(kind) => debug_kernel::built_kernel(cache, *kind),
-            KernelSpec::Path(path) => at_path(path),
+            KernelSpec::Path(path) => open_kernel_at(path),
         }
     }
 

@@ -28,7 +28,7 @@ pub fn add<W: Write>(
     root: &Path,
     mut wanted: BTreeSet<String>,
 ) -> Result<()> {
-    let files = index(root)?;
+    let files = index_libraries(root)?;
     let directory = library_directory(arch);
     let mut done = BTreeSet::new();
     while let Some(name) = wanted.pop_first() {
@@ -48,7 +48,7 @@ pub fn add<W: Write>(
 }
 
 /// Every file and link below `root` whose name looks like a shared library's.
-fn index(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
+fn index_libraries(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![root.to_path_buf()];
     while let Some(directory) = directories.pop() {

@@ -8,7 +8,7 @@
 use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::kernel::Kernel;
-use crate::tool::{on_path, read, run_to_success};
+use crate::tool::{is_on_path, read, run_to_success};
 use crate::toolchain;
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -24,7 +24,7 @@ const FOLDERS: &[&str] = &["kmod", "policy"];
 /// injects faults.
 ///
 /// Errors: the tree holds no module, the kernel has no headers, the compiler's own messages.
-pub fn module_for(
+pub fn build_weir_module(
     cache: &Cache,
     kernel: &Kernel,
     tree: &Path,
@@ -42,7 +42,7 @@ pub fn module_for(
 }
 
 /// The modules that the Kbuild in `folder` makes, for tests that need one besides weir's.
-pub fn modules_in(cache: &Cache, kernel: &Kernel, folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn build_modules_in(cache: &Cache, kernel: &Kernel, folder: &Path) -> Result<Vec<PathBuf>> {
     let folder = folder
         .canonicalize()
         .with_context(|| format!("{}", folder.display()))?;
@@ -52,7 +52,7 @@ pub fn modules_in(cache: &Cache, kernel: &Kernel, folder: &Path) -> Result<Vec<P
         folder.display()
     );
     let built = build(cache, kernel, &folder, &["."], &[])?;
-    modules_at(&built)
+    list_modules_in(&built)
 }
 
 /// Builds the first of `folders` of `tree`; the directory in the cache with what was made.
@@ -73,7 +73,7 @@ fn build(
     let mut hasher = DefaultHasher::new();
     let compiler = match kernel.tools {
         Some(_) => None,
-        None => find_compiler(headers),
+        None => override_compiler(headers),
     };
     (&kernel.release, headers, variables, compiler).hash(&mut hasher);
     for source in &sources {
@@ -123,7 +123,7 @@ fn build(
                 .env_remove("MFLAGS"),
         )
         .with_context(|| format!("building {} for {}", tree.display(), kernel.release))?;
-        for module in modules_at(&kbuild)? {
+        for module in list_modules_in(&kbuild)? {
             fs::rename(&module, into.join(module.file_name().unwrap_or_default()))
                 .with_context(|| format!("keeping {}", module.display()))?;
         }
@@ -133,13 +133,13 @@ fn build(
 
 /// The host's compiler, for make, if it lacks the one that Debian's headers ask for by version: a
 /// newer Debian than the kernel's has a newer one only, and builds modules as well with it.
-fn find_compiler(headers: &Path) -> Option<&'static str> {
-    let wanted = toolchain::asked_for(headers).ok()?;
-    (!on_path(&format!("x86_64-linux-gnu-{wanted}"))).then_some("CC=gcc")
+fn override_compiler(headers: &Path) -> Option<&'static str> {
+    let wanted = toolchain::compiler_of_headers(headers).ok()?;
+    (!is_on_path(&format!("x86_64-linux-gnu-{wanted}"))).then_some("CC=gcc")
 }
 
 /// The `.ko` files right in a folder, in a fixed order.
-fn modules_at(folder: &Path) -> Result<Vec<PathBuf>> {
+fn list_modules_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
         let path = entry?.path();

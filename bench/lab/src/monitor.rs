@@ -53,7 +53,7 @@ impl Monitor {
     /// than [`PATIENCE_WITH_STATE`].
     pub fn save(&mut self, file: &str) -> Result<()> {
         self.send_command("stop", json!({}))?;
-        self.map_pages()?;
+        self.use_mapped_ram()?;
         self.send_command("migrate", json!({ "uri": format!("file:{file}") }))?;
         self.ask_until("query-migrate", &["completed"])
     }
@@ -61,14 +61,14 @@ impl Monitor {
     /// Reads the state of a guest that was saved into this one, which was started to wait for it,
     /// and continues it.
     pub fn restore_state(&mut self, file: &str) -> Result<()> {
-        self.map_pages()?;
+        self.use_mapped_ram()?;
         self.send_command("migrate-incoming", json!({ "uri": format!("file:{file}") }))?;
         self.ask_until("query-status", &["paused"])?;
         self.send_command("cont", json!({})).map(drop)
     }
 
     /// Each page of memory has its place in the file: none is written twice, nor if it is zero.
-    fn map_pages(&mut self) -> Result<()> {
+    fn use_mapped_ram(&mut self) -> Result<()> {
         let capability = json!({ "capability": "mapped-ram", "state": true });
         let arguments = json!({ "capabilities": [capability] });
         self.send_command("migrate-set-capabilities", arguments)

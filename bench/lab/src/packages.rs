@@ -49,7 +49,7 @@ pub fn make_archive(cache: &Cache, arch: Arch, packages: &[String]) -> Result<Pa
             let list = names.join(" ");
             let apt = Apt::open(cache, arch)?;
             let all = apt
-                .with_libraries(&names)
+                .resolve_with_libraries(&names)
                 .with_context(|| format!("finding the packages {list}"))?;
             let (named, libraries) = (into.join("named"), into.join("libraries"));
             apt.unpack_packages(names, &named).context(list.clone())?;

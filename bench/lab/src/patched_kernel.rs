@@ -15,7 +15,7 @@
 mod trees;
 
 use crate::cache::Cache;
-use crate::kernel::{Kernel, at_path};
+use crate::kernel::{Kernel, open_kernel_at};
 use crate::kernel_source::{SourceTree, make_logged};
 use crate::kernel_spec::KernelSpec;
 use crate::patch::{Blanks, Files, Patch, read_series};
@@ -97,7 +97,7 @@ impl<'a> Bench<'a> {
             Some(path) => read_series(path, asked.blanks)?,
             None => Vec::new(),
         };
-        let mut extra = scenario.map_or_else(String::new, lines_for);
+        let mut extra = scenario.map_or_else(String::new, config_for_scenario);
         if let Some(path) = &asked.config {
             extra += &fs::read_to_string(path)
                 .with_context(|| format!("reading the configuration {}", path.display()))?;
@@ -171,7 +171,7 @@ impl<'a> Bench<'a> {
         let files = self.patched_files(count)?;
         let fragment = common_config(&source.source) + &self.extra;
         let version = read_version(&source.source)?;
-        let key = name_build(&version, *key, &fragment, &files, &compiler_version()?);
+        let key = hash_build_inputs(&version, *key, &fragment, &files, &compiler_version()?);
         let local = format!("-{}-{key}", side.name());
         let release = format!("{version}{local}");
         let kept = self.cache.make_directory(&format!("kernels/{release}"), |into| {
@@ -186,7 +186,7 @@ impl<'a> Bench<'a> {
             make_logged(source, &[&format!("-j{jobs}"), "bzImage", "modules"])?;
             keep_build(source, into)
         })?;
-        at_path(&kept)
+        open_kernel_at(&kept)
     }
 }
 
@@ -201,7 +201,7 @@ fn common_config(source: &Path) -> String {
 }
 
 /// Configuration that a scenario needs besides.
-fn lines_for(scenario: &Scenario) -> String {
+fn config_for_scenario(scenario: &Scenario) -> String {
     let mut lines = BTreeSet::new();
     for disk in &scenario.disks {
         lines.extend::<&[&str]>(match disk.filesystem {
@@ -229,7 +229,13 @@ fn lines_for(scenario: &Scenario) -> String {
 }
 
 /// The short name of what is built of these.
-fn name_build(version: &str, source: u64, fragment: &str, files: &Files, compiler: &str) -> String {
+fn hash_build_inputs(
+    version: &str,
+    source: u64,
+    fragment: &str,
+    files: &Files,
+    compiler: &str,
+) -> String {
     let mut hasher = DefaultHasher::new();
     (version, source, fragment, files, compiler).hash(&mut hasher);
     format!("{:08x}", hasher.finish() as u32)

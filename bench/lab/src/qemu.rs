@@ -31,7 +31,7 @@ use crate::monitor::Monitor;
 use crate::prepare::Base;
 use crate::watchdog::Silence;
 use anyhow::{Context, Result, bail};
-use arguments::{Inherited, drive_id, machine_arguments, madt_file, path_of};
+use arguments::{Inherited, drive_id, fd_path, machine_arguments, madt_file};
 use guest::protocol::Event;
 use images::open_images;
 use nix::sys::signal::Signal;
@@ -154,7 +154,7 @@ pub fn boot(machine: Machine<'_>, limit: Duration, listener: &mut dyn Listener) 
     let patience = if slow { PATIENCE_WHEN_SLOW } else { PATIENCE };
     let saves = machine.count_instructions && snapshot::has_room(machine.cache)?;
     let start = match saves {
-        true => match snapshot::booted_state(&machine, limit, patience, listener)? {
+        true => match snapshot::get_booted_state(&machine, limit, patience, listener)? {
             Ok(state) => Start::restored(state, machine.work)?,
             Err(end) => return Ok(end),
         },
@@ -164,7 +164,7 @@ pub fn boot(machine: Machine<'_>, limit: Duration, listener: &mut dyn Listener) 
                 .write_initramfs(machine.scratch, Some(machine.work))?,
         ),
     };
-    boot_within(&machine, &start, limit, patience, listener)
+    boot_with_retries(&machine, &start, limit, patience, listener)
 }
 
 /// What a machine starts from.
@@ -196,7 +196,7 @@ impl Start<'_> {
     }
 }
 
-fn boot_within(
+fn boot_with_retries(
     machine: &Machine<'_>,
     start: &Start<'_>,
     limit: Duration,
@@ -215,7 +215,7 @@ fn boot_within(
     }
     let mut number = 1;
     loop {
-        let (end, spoke) = attempt(machine, start, limit, patience, &mut |event| {
+        let (end, spoke) = boot_once(machine, start, limit, patience, &mut |event| {
             listener.event(event)
         })?;
         let lost = match end {
@@ -236,7 +236,7 @@ fn boot_within(
 }
 
 /// One boot: how it ended, and whether the guest said anything.
-fn attempt(
+fn boot_once(
     machine: &Machine<'_>,
     start: &Start<'_>,
     limit: Duration,
@@ -302,17 +302,17 @@ fn attempt(
     });
     let mut monitor = OnNeed(monitor_here, None);
     if let Start::Restore(state, _, bytes) = start {
-        monitor.get()?.restore_state(&path_of(state))?;
+        monitor.get()?.restore_state(&fd_path(state))?;
         writeln!(&channel_here, "{bytes}").context("telling the guest of its work")?;
     }
     let mut on_stop = |stop: Stop| match (stop, start) {
-        (Stop::Booted, Start::Save(_, state)) => monitor.get()?.save(&path_of(state)),
+        (Stop::Booted, Start::Save(_, state)) => monitor.get()?.save(&fd_path(state)),
         (Stop::Booted, _) => bail!("the guest's process 1 found no configuration"),
-        (Stop::Prepared, _) => slow_down(machine.drives, monitor.get()?, &channel_here),
+        (Stop::Prepared, _) => throttle_drives(machine.drives, monitor.get()?, &channel_here),
     };
     let deadline = Instant::now() + limit;
     let mut spoke = false;
-    let end = listen(
+    let end = follow_guest(
         &receiver,
         &mut running,
         (deadline, patience),
@@ -351,7 +351,7 @@ impl OnNeed {
 }
 
 /// Gives the disks the speed they are to have, and tells the guest that they have it.
-fn slow_down(drives: &[Drive], monitor: &mut Monitor, mut guest: &UnixStream) -> Result<()> {
+fn throttle_drives(drives: &[Drive], monitor: &mut Monitor, mut guest: &UnixStream) -> Result<()> {
     for (index, drive) in drives.iter().enumerate() {
         monitor.throttle_drive(
             &drive_id(index),
@@ -373,7 +373,7 @@ fn has_lost_a_timer(console: &Path) -> bool {
     console.windows(WORDS.len()).any(|window| window == WORDS)
 }
 
-fn listen(
+fn follow_guest(
     lines: &Receiver<Vec<u8>>,
     running: &mut Running,
     (deadline, patience): (Instant, Patience),
@@ -411,7 +411,7 @@ fn listen(
             }
         };
         *spoke = true;
-        silence.begin_again();
+        silence.restart_count();
         match serde_json::from_slice(&line) {
             Ok(Event::End) => return Ok(End::Complete),
             Ok(Event::Prepared) => {

@@ -117,7 +117,7 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
         let mut weir = None;
         if let (Some(tree), Some(kernel)) = (&tree, kernels.get(&Arm::Weir)) {
             progress.report_preparation(&format!("weir.ko for {}", kernel.release));
-            weir = Some(module::module_for(cache, kernel, tree, &[])?);
+            weir = Some(module::build_weir_module(cache, kernel, tree, &[])?);
         }
         progress.report_preparation("the guest's programs");
         crate::userland::make_archive(cache, spec.arch())?;
@@ -339,7 +339,7 @@ impl Guests<'_> {
                 .release
                 .clone()
                 .unwrap_or_else(|| kernel.release.clone()),
-            outcome: witness.outcome(&end, &log),
+            outcome: witness.judge_outcome(&end, &log),
             metrics: figures,
             log: Some(log),
             seconds: start.elapsed().as_secs_f64(),

@@ -55,7 +55,7 @@ fn run(command: &mut Command) -> Result<Output> {
 }
 
 /// Is there such a program on this machine?
-pub fn on_path(program: &str) -> bool {
+pub fn is_on_path(program: &str) -> bool {
     std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|at| at.join(program).is_file()))
 }

@@ -59,7 +59,7 @@ impl Toolchain {
 /// The tools that these headers ask for, from their own release, which compile for `arch`; fetched
 /// if they are not in the cache.
 pub fn get(cache: &Cache, from: &Release, arch: Arch, headers: &Path) -> Result<Toolchain> {
-    let compiler = asked_for(headers)?;
+    let compiler = compiler_of_headers(headers)?;
     let name = format!("tools-{}-{compiler}{}", from.name, arch.cache_suffix());
     let root = cache.make_directory(&name, |into| {
         let version = compiler.trim_start_matches("gcc-");
@@ -72,12 +72,12 @@ pub fn get(cache: &Cache, from: &Release, arch: Arch, headers: &Path) -> Result<
         let mut wanted = vec![gcc.as_str(), &cpp, &binutils, "pahole"];
         // The headers' own programs need no other library than these. Those of the guests' release
         // run with this machine's.
-        if !from.is_base() {
+        if !from.is_release_of_guests() {
             wanted.push("libssl3t64");
         }
         let apt = Apt::set_up(cache, from, Arch::HERE)?;
         let packages = apt
-            .with_libraries(&wanted)
+            .resolve_with_libraries(&wanted)
             .with_context(|| format!("finding the packages of {compiler}"))?;
         let packages = packages.iter().map(String::as_str).filter(|package| {
             let name = package.split('=').next().unwrap_or_default();
@@ -128,7 +128,7 @@ fn merge_usr(root: &Path) -> Result<()> {
 }
 
 /// The compiler that Debian's headers ask for by version, such as `gcc-14`.
-pub fn asked_for(headers: &Path) -> Result<String> {
+pub fn compiler_of_headers(headers: &Path) -> Result<String> {
     let path = headers.join(".kernelvariables");
     let variables = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
     let compiler = variables
@@ -229,6 +229,6 @@ mod tests {
         let headers = tempfile::tempdir().unwrap();
         let text = "override ARCH = x86\nCC = $(if $(CACHED),$(CCACHE)) $(CROSS_COMPILE)gcc-14\n";
         fs::write(headers.path().join(".kernelvariables"), text).unwrap();
-        assert_eq!(asked_for(headers.path()).unwrap(), "gcc-14");
+        assert_eq!(compiler_of_headers(headers.path()).unwrap(), "gcc-14");
     }
 }

@@ -71,18 +71,18 @@ pub fn make_archive(cache: &Cache, arch: Arch) -> Result<PathBuf> {
         |into| {
             let apt = Apt::open(cache, arch)?;
             let packages = apt
-                .with_libraries(PACKAGES)
+                .resolve_with_libraries(PACKAGES)
                 .context("finding the guest's packages")?;
             let root = into.join("root");
             apt.unpack_packages(packages.iter().map(String::as_str), &root)
                 .context("the guest's packages")?;
             let applets = match arch == Arch::HERE {
-                true => applet_names(&root)?,
+                true => list_applets(&root)?,
                 // That of this machine is of the same version, and can be asked.
                 false => {
                     let here = into.join("here");
                     Apt::open(cache, Arch::HERE)?.unpack_packages([BUSYBOX], &here)?;
-                    let applets = applet_names(&here)?;
+                    let applets = list_applets(&here)?;
                     fs::remove_dir_all(&here)
                         .with_context(|| format!("removing {}", here.display()))?;
                     applets
@@ -96,7 +96,7 @@ pub fn make_archive(cache: &Cache, arch: Arch) -> Result<PathBuf> {
 }
 
 /// The names that busybox goes by.
-fn applet_names(root: &Path) -> Result<String> {
+fn list_applets(root: &Path) -> Result<String> {
     run_for_output(Command::new(root.join("bin/busybox")).arg("--list"))
 }
 

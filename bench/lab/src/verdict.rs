@@ -32,7 +32,7 @@ impl Witness {
     }
 
     /// Decides. `log` is the console's file.
-    pub fn outcome(&self, end: &End, log: &Path) -> Outcome {
+    pub fn judge_outcome(&self, end: &End, log: &Path) -> Outcome {
         let console = std::fs::read(log).unwrap_or_default();
         let console = String::from_utf8_lossy(&console);
         let trouble: Vec<&str> = match &self.kernel {
@@ -114,7 +114,7 @@ mod tests {
         std::fs::write(&log, console).unwrap();
         let mut witness = Witness::default();
         events.iter().for_each(|event| witness.record_event(event));
-        match witness.outcome(&end, &log) {
+        match witness.judge_outcome(&end, &log) {
             Outcome::Failed(text) => {
                 Outcome::Failed(text.replace(&log.display().to_string(), "LOG"))
             }

@@ -34,7 +34,7 @@ impl Silence {
     }
 
     /// The process said something: begin again.
-    pub fn begin_again(&mut self) {
+    pub fn restart_count(&mut self) {
         self.before = None;
     }
 
@@ -123,7 +123,7 @@ mod tests {
     fn a_word_begins_anew_and_what_was_waited_before_is_forgotten() {
         let tasks = process(&[(1, 70_000)]);
         let mut silence = silence(tasks.path(), 100);
-        silence.begin_again();
+        silence.restart_count();
         assert_eq!(silence.quiet_time(), Duration::ZERO);
         silence.since -= Duration::from_secs(50);
         set(tasks.path(), 1, 90_000);

@@ -42,7 +42,11 @@ pub fn create_cgroups(site: &Site, cgroups: &BTreeMap<String, Cgroup>) -> Result
 const IO_MAX: &str = "io.max";
 
 /// Bounds and divides disks, which is not wanted yet while files are laid out.
-pub fn share_disks(site: &Site, disks: &[Disk], cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
+pub fn configure_iocost(
+    site: &Site,
+    disks: &[Disk],
+    cgroups: &BTreeMap<String, Cgroup>,
+) -> Result<()> {
     for disk in disks.iter().filter(|disk| disk.io_cost) {
         let number = &site.find_disk(&disk.name)?.number;
         let bytes = disk.write_bandwidth.unwrap_or(u64::MAX);
@@ -63,7 +67,7 @@ pub fn share_disks(site: &Site, disks: &[Disk], cgroups: &BTreeMap<String, Cgrou
         let Some(text) = cgroup.files.get(IO_MAX) else {
             continue;
         };
-        for limits in scenario::io_max::io_max(text).map_err(anyhow::Error::msg)? {
+        for limits in scenario::io_max::parse_io_max(text).map_err(anyhow::Error::msg)? {
             let line = limits.kernel_line(&site.find_disk(&limits.disk)?.number);
             write_file(&site.cgroup_directory(path).join(IO_MAX), &line)?;
         }
@@ -84,7 +88,11 @@ fn write_file(file: &Path, value: &str) -> Result<()> {
 }
 
 /// Lets a command run in a cgroup, the root if `None`.
-pub fn run_in(site: &Site, command: &mut Command, path: Option<&str>) -> Result<()> {
+pub fn move_to_cgroup_on_start(
+    site: &Site,
+    command: &mut Command,
+    path: Option<&str>,
+) -> Result<()> {
     let cgroup = path.map_or_else(|| CGROUP_ROOT.into(), |path| site.cgroup_directory(path));
     let procs = cgroup.join("cgroup.procs");
     let mut file = OpenOptions::new()
@@ -97,7 +105,7 @@ pub fn run_in(site: &Site, command: &mut Command, path: Option<&str>) -> Result<
 }
 
 /// The value of a key in a flat-keyed file's text (`file_dirty 4096`).
-pub fn flat_key(text: &str, key: &str) -> Option<u64> {
+pub fn parse_flat_key(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         line.strip_prefix(key)?
             .strip_prefix(' ')?
@@ -109,13 +117,13 @@ pub fn flat_key(text: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::flat_key;
+    use super::parse_flat_key;
 
     #[test]
     fn a_key_is_matched_whole() {
         let text = "dirty_min 5\ndirty 4096\nwriteback 0\n";
-        assert_eq!(flat_key(text, "dirty"), Some(4096));
-        assert_eq!(flat_key(text, "writeback"), Some(0));
-        assert_eq!(flat_key(text, "dirt"), None);
+        assert_eq!(parse_flat_key(text, "dirty"), Some(4096));
+        assert_eq!(parse_flat_key(text, "writeback"), Some(0));
+        assert_eq!(parse_flat_key(text, "dirt"), None);
     }
 }

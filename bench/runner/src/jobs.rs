@@ -102,7 +102,7 @@ impl RunningJob {
 
     /// Lays the job's files for a phase out, as fio would do first thing, and waits for that. Every
     /// block is written, unless the job says otherwise by an `overwrite` of its own.
-    pub fn lay_out(job: &Job, phase: &Phase, site: &Site) -> Result<()> {
+    pub fn lay_out_files(job: &Job, phase: &Phase, site: &Site) -> Result<()> {
         let mut options = vec!["--create_only=1".to_owned(), "--runtime=1".to_owned()];
         if !job.fio.contains_key("overwrite") {
             options.push("--overwrite=1".to_owned());
@@ -158,7 +158,7 @@ impl RunningJob {
 
 /// A job has files of its own in each phase, unless it names them: rewriting a page that an earlier
 /// phase left dirty dirties nothing, and would be free of any throttling.
-fn files_of(job: &Job, phase: &Phase) -> Option<String> {
+fn filename_option(job: &Job, phase: &Phase) -> Option<String> {
     let named = ["filename", "filename_format"]
         .iter()
         .any(|option| job.fio.contains_key(*option));
@@ -181,7 +181,7 @@ fn spawn_fio(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<R
                 .iter()
                 .map(|(option, value)| format!("--{option}={value}")),
         )
-        .args(files_of(job, phase))
+        .args(filename_option(job, phase))
         .args(more)
         .current_dir(&site.scratch)
         .stdin(Stdio::null())
@@ -190,7 +190,7 @@ fn spawn_fio(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<R
                 .with_context(|| format!("{}", errors.display()))?,
         )
         .stderr(log);
-    cgroups::run_in(site, &mut command, job.cgroup.as_deref())?;
+    cgroups::move_to_cgroup_on_start(site, &mut command, job.cgroup.as_deref())?;
     let child = command
         .spawn()
         .with_context(|| format!("job {}: cannot start fio", job.name))?;
@@ -216,7 +216,7 @@ fn spawn_sync(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<Runn
         .stdin(Stdio::null())
         .stdout(file(&result)?)
         .stderr(file(&errors)?);
-    cgroups::run_in(site, &mut command, job.cgroup.as_deref())?;
+    cgroups::move_to_cgroup_on_start(site, &mut command, job.cgroup.as_deref())?;
     let child = command
         .spawn()
         .with_context(|| format!("job {}: cannot start {}", job.name, sync::PROGRAM))?;

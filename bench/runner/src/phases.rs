@@ -67,9 +67,9 @@ pub fn run(
         fs::write(&file, value).with_context(|| format!("sysctl {name}: writing `{value}`"))?;
     }
     if let Some(on) = scenario.host.lru_gen {
-        system::lru_gen(on)?;
+        system::set_lru_gen(on)?;
     }
-    if scenario.jobs.iter().any(is_allocating) {
+    if scenario.jobs.iter().any(Job::is_allocating) {
         system::lock_memory()?;
     }
     cgroups::create_cgroups(site, &scenario.cgroups)?;
@@ -83,12 +83,12 @@ pub fn run(
             .filter(|job| phase.jobs.contains(&job.name) && !job.fio.is_empty())
         {
             channel.send_stage(format!("laying out {} for {}", job.name, phase.name));
-            jobs::RunningJob::lay_out(job, phase, site)?;
+            jobs::RunningJob::lay_out_files(job, phase, site)?;
         }
     }
     nix::unistd::sync();
     machine.throttle_disks()?;
-    cgroups::share_disks(site, &scenario.disks, &scenario.cgroups)?;
+    cgroups::configure_iocost(site, &scenario.disks, &scenario.cgroups)?;
     for (path, cgroup) in &scenario.cgroups {
         set_knobs(arm, site, channel, path, &cgroup.knobs)?;
     }
@@ -139,12 +139,6 @@ fn set_knobs(
     cgroups::write_files(site, path, &has)
 }
 
-fn is_allocating(job: &Job) -> bool {
-    job.memory
-        .as_ref()
-        .is_some_and(|memory| memory.pattern.is_allocating())
-}
-
 fn run_phase(
     scenario: &Scenario,
     phase: &Phase,
@@ -178,7 +172,7 @@ fn run_phase(
     schedule.run_until(end)?;
     let mut result = watch.finish_phase(&phase.name)?;
     if let Some(tiers) = tiers {
-        result.tiers = Some(tiers.finish_phase(schedule.counted_window())?);
+        result.tiers = Some(tiers.finish_phase(schedule.counted_span())?);
     }
     if let Some(recorder) = recorder {
         recorder.send_recording(&phase.name, channel)?;

@@ -9,7 +9,7 @@
 //! kernel throttle better than it does. So it is read only every two seconds, and a cgroup's
 //! figures in the stock arm are coarse.
 
-use crate::cgroups::flat_key;
+use crate::cgroups::parse_flat_key;
 use crate::flusher::Flushers;
 use crate::site::MountedDisk;
 use crate::system;
@@ -159,7 +159,7 @@ impl PhaseWatch {
         });
         Ok(PhaseResult {
             phase: phase.to_owned(),
-            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            elapsed_ns: system::to_nanoseconds(elapsed),
             jobs: BTreeMap::new(),
             samples,
             disks: disks.collect(),
@@ -191,7 +191,7 @@ impl Counters {
     fn read(watched: &Watched) -> Result<Counters> {
         let mut counters = Counters::default();
         for (name, disk) in &watched.disks {
-            counters.disks.insert(name.clone(), disk_bytes(disk)?);
+            counters.disks.insert(name.clone(), read_disk_bytes(disk)?);
         }
         counters.pressure = Pressure {
             io_some_ns: read_stall_ns(Path::new(IO), "some")?,
@@ -204,7 +204,7 @@ impl Counters {
         counters.cpu = system::read_cpu_time()?;
         let stack = host::read_stack(Path::new("/"));
         for (path, directory) in &watched.cgroups {
-            if let Some(file) = dirty_stat(directory) {
+            if let Some(file) = dirty_stat_file(directory) {
                 let text =
                     fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
                 counters.dirty_stat.insert(path.clone(), text);
@@ -216,7 +216,7 @@ impl Counters {
                 .insert(path.clone(), cgroup::written_bytes(&text, &stack));
             // A cgroup whose parent hands no memory controller down has none.
             let text = fs::read_to_string(directory.join("memory.events")).unwrap_or_default();
-            let kills = flat_key(&text, "oom_kill");
+            let kills = parse_flat_key(&text, "oom_kill");
             counters
                 .oom_kills
                 .extend(kills.map(|kills| (path.clone(), kills)));
@@ -245,13 +245,13 @@ fn parse_events(vmstat: &str) -> BTreeMap<String, u64> {
 }
 
 /// A cgroup's `memory.dirty_stat`, if this kernel has it.
-fn dirty_stat(cgroup: &Path) -> Option<PathBuf> {
+fn dirty_stat_file(cgroup: &Path) -> Option<PathBuf> {
     Some(cgroup.join(knobs::stat_file())).filter(|file| file.exists())
 }
 
 /// Of the device that has the requests: before 6.4 the kernel counts a bio of the device mapper when
 /// it begins, so a disk would seem to have written all that it still queues.
-fn disk_bytes(disk: &MountedDisk) -> Result<DiskBytes> {
+fn read_disk_bytes(disk: &MountedDisk) -> Result<DiskBytes> {
     // Documentation/block/stat.rst: read sectors are the third field, written ones the seventh, and
     // milliseconds of all requests the eleventh.
     let file = disk.lowest_device().join("stat");
@@ -303,10 +303,10 @@ fn sample_until_stopped(
     stop: &AtomicBool,
 ) -> Sampled {
     let mut sampled = Sampled::default();
-    let ns = || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let ns = || system::to_nanoseconds(start.elapsed());
     let precise: Vec<bool> = cgroups
         .iter()
-        .map(|(_, directory)| dirty_stat(directory).is_some())
+        .map(|(_, directory)| dirty_stat_file(directory).is_some())
         .collect();
     let mut next = start;
     for round in 0.. {
@@ -321,7 +321,7 @@ fn sample_until_stopped(
         let page = PageSize::running().bytes();
         add(
             "host",
-            sum_lines(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * page),
+            sum_two_keys(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * page),
         );
         for ((path, directory), precise) in cgroups.iter().zip(&precise) {
             let (file, keys) = match precise {
@@ -330,7 +330,7 @@ fn sample_until_stopped(
                 false => continue,
             };
             let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
-            add(path, sum_lines(&text, keys.0, keys.1));
+            add(path, sum_two_keys(&text, keys.0, keys.1));
         }
         if let Some(host) = sampled.series.get_mut("host") {
             for (series, key) in [
@@ -338,7 +338,7 @@ fn sample_until_stopped(
                 (&mut host.limit_bytes, "nr_dirty_threshold"),
                 (&mut host.background_bytes, "nr_dirty_background_threshold"),
             ] {
-                series.extend(flat_key(&vmstat, key).map(|pages| pages * page));
+                series.extend(parse_flat_key(&vmstat, key).map(|pages| pages * page));
             }
         }
         let over = stop.load(Ordering::Relaxed);
@@ -364,8 +364,8 @@ fn sample_until_stopped(
     sampled
 }
 
-fn sum_lines(text: &str, one: &str, other: &str) -> Option<u64> {
-    Some(flat_key(text, one)? + flat_key(text, other)?)
+fn sum_two_keys(text: &str, one: &str, other: &str) -> Option<u64> {
+    Some(parse_flat_key(text, one)? + parse_flat_key(text, other)?)
 }
 
 #[cfg(test)]

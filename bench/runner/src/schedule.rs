@@ -75,7 +75,7 @@ impl<'a> Schedule<'a> {
     }
 
     /// Times at which the last job began, counting began, and jobs were told to end.
-    pub fn counted_window(&self) -> [Instant; 3] {
+    pub fn counted_span(&self) -> [Instant; 3] {
         let stopped = self.stopped.unwrap_or_else(Instant::now);
         [self.last_start, self.marked.unwrap_or(stopped), stopped]
     }
@@ -135,14 +135,14 @@ impl<'a> Schedule<'a> {
             return Ok(None);
         };
         let delay = Duration::from_millis(jobs::delay_ms(next, self.phase));
-        if self.start.elapsed() < delay || (!delay.is_zero() && !self.are_filled(next)?) {
+        if self.start.elapsed() < delay || (!delay.is_zero() && !self.are_others_filled(next)?) {
             return Ok(None);
         }
         Ok(self.waiting.pop())
     }
 
     /// Do the jobs that were started hold all of their memory?
-    fn are_filled(&mut self, next: &Job) -> Result<bool> {
+    fn are_others_filled(&mut self, next: &Job) -> Result<bool> {
         let waited = self.lateness_of(next);
         for job in &mut self.memory {
             if job.is_ready()? {
@@ -170,7 +170,7 @@ impl<'a> Schedule<'a> {
         if self.marked.is_none() && self.last_start.elapsed() >= duration / 2 {
             self.marked = Some(Instant::now());
             for job in &mut self.memory {
-                job.mark_start();
+                job.send_mark();
             }
         }
         if self.stopped.is_none() && self.last_start.elapsed() >= duration {

@@ -4,6 +4,7 @@
 //! What it prints has the shape of fio's result, so that it is read like any other job's: its
 //! operations are the calls.
 
+use crate::system::to_nanoseconds;
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use scenario::model::{Sync, SyncCall};
@@ -52,7 +53,7 @@ fn run() -> Result<Value> {
                 Errno::result(result).context("syncfs")?;
             }
         }
-        took.push(u64::try_from(called.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        took.push(to_nanoseconds(called.elapsed()));
         let left = length.saturating_sub(begin.elapsed());
         let pause = Duration::from_millis(sync.every_ms).saturating_sub(called.elapsed());
         std::thread::sleep(pause.min(left));

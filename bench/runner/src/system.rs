@@ -7,6 +7,7 @@ use scenario::model::Cgroup;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// Mount point of cgroup v2.
 pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
@@ -58,7 +59,7 @@ pub fn write_parameters(parameters: &BTreeMap<String, String>) -> Result<()> {
 ///
 /// # Errors
 /// This kernel has none.
-pub fn lru_gen(on: bool) -> Result<()> {
+pub fn set_lru_gen(on: bool) -> Result<()> {
     let file = "/sys/kernel/mm/lru_gen/enabled";
     let value = if on { "y" } else { "n" };
     std::fs::write(file, value).with_context(|| format!("lru_gen: writing `{value}` to {file}"))
@@ -81,7 +82,7 @@ pub fn lock_memory() -> Result<()> {
 /// /proc/stat is not as the kernel documents it.
 pub fn read_cpu_time() -> Result<Cpu> {
     let text = std::fs::read_to_string("/proc/stat").context("/proc/stat")?;
-    cpu_of(&text).context("/proc/stat: no line of all CPUs")
+    parse_cpu_time(&text).context("/proc/stat: no line of all CPUs")
 }
 
 /// Nanoseconds of a tick of /proc/stat (`USER_HZ`, 100 a second on x86-64).
@@ -89,7 +90,7 @@ const TICK_NS: u64 = 10_000_000;
 
 /// The first line: `cpu`, then ticks in user mode, niced, in the kernel, idle, waiting for I/O, in
 /// interrupts and in softirqs.
-fn cpu_of(text: &str) -> Option<Cpu> {
+fn parse_cpu_time(text: &str) -> Option<Cpu> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line
         .split_whitespace()
@@ -120,6 +121,11 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// A time in whole nanoseconds.
+pub fn to_nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Release of the running kernel (`uname -r`).
 pub fn kernel_release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease")
@@ -142,8 +148,8 @@ mod tests {
     #[test]
     fn interrupts_count_as_the_kernels_time() {
         let text = "cpu  10 1 20 1000 5 2 3 0 0 0\ncpu0 1 1 1 1 1 1 1 0 0 0\n";
-        let cpu = cpu_of(text).expect("read");
+        let cpu = parse_cpu_time(text).expect("read");
         assert_eq!((cpu.user_ns, cpu.system_ns), (110_000_000, 250_000_000));
-        assert_eq!(cpu_of("cpu0 1 2 3\n"), None);
+        assert_eq!(parse_cpu_time("cpu0 1 2 3\n"), None);
     }
 }

@@ -7,7 +7,8 @@
 //! does, too; twice a second of it costs an emulated CPU a few milliseconds and changes nothing
 //! that is measured here.
 
-use crate::cgroups::flat_key;
+use crate::cgroups::parse_flat_key;
+use crate::system::to_nanoseconds;
 use anyhow::{Result, anyhow};
 use knobs::PageSize;
 use scenario::rundir::{TierSamples, TierSeries};
@@ -59,15 +60,11 @@ impl TierWatch {
             .sampler
             .join()
             .map_err(|_| anyhow!("the thread that watches tiers panicked"))?;
-        let since = |at: Instant| to_ns(at.saturating_duration_since(self.start));
+        let since = |at: Instant| to_nanoseconds(at.saturating_duration_since(self.start));
         (samples.last_start_ns, samples.mark_ns, samples.end_ns) =
             (since(last_start), since(mark), since(end));
         Ok(samples)
     }
-}
-
-fn to_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn sample_until_stopped(
@@ -84,13 +81,15 @@ fn sample_until_stopped(
     let mut next = start;
     while !stop.load(Ordering::Relaxed) {
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-        if let Some(pages) = flat_key(&vmstat, "pgmigrate_success") {
+        if let Some(pages) = parse_flat_key(&vmstat, "pgmigrate_success") {
             let bytes = pages * PageSize::running().bytes();
-            samples.migrated.push((to_ns(start.elapsed()), bytes));
+            samples
+                .migrated
+                .push((to_nanoseconds(start.elapsed()), bytes));
         }
         for (path, directory) in cgroups {
             let read = |file| fs::read_to_string(directory.join(file)).unwrap_or_default();
-            let nodes = by_node(&read("memory.numa_stat"));
+            let nodes = sum_bytes_by_node(&read("memory.numa_stat"));
             if nodes.is_empty() {
                 continue;
             }
@@ -99,7 +98,7 @@ fn sample_until_stopped(
                 .iter()
                 .filter_map(|file| read(file).trim().parse().ok());
             let series = series.entry(path.clone()).or_default();
-            series.at_ns.push(to_ns(start.elapsed()));
+            series.at_ns.push(to_nanoseconds(start.elapsed()));
             series.node_bytes.push(nodes);
             series.budget_bytes.push(budget.min());
         }
@@ -111,7 +110,7 @@ fn sample_until_stopped(
 }
 
 /// Bytes on each node, of `memory.numa_stat`'s text.
-fn by_node(text: &str) -> Vec<u64> {
+fn sum_bytes_by_node(text: &str) -> Vec<u64> {
     let mut nodes = Vec::new();
     for line in text.lines() {
         let mut words = line.split(' ');
@@ -142,7 +141,7 @@ mod tests {
     fn nodes_are_added_up_over_lru_lists() {
         let text = "anon N0=999 N1=999\nfile N0=1 N1=1\ninactive_anon N0=4096 N1=8192\nactive_anon N0=4096 N1=0\n\
                     inactive_file N0=0 N1=4096\nactive_file N0=0 N1=0\nunevictable N0=0 N1=0\nslab_reclaimable N0=7 N1=7\n";
-        assert_eq!(by_node(text), [8192, 12_288]);
-        assert!(by_node("").is_empty());
+        assert_eq!(sum_bytes_by_node(text), [8192, 12_288]);
+        assert!(sum_bytes_by_node("").is_empty());
     }
 }

@@ -45,7 +45,7 @@ impl Filesystem {
 }
 
 /// Keys of knobs that do nothing for a job, and why.
-pub fn without_effect(scenario: &Scenario) -> Vec<Refusal> {
+pub fn keys_without_effect(scenario: &Scenario) -> Vec<Refusal> {
     let mut notes = Vec::new();
     for key in &scenario.keys {
         let (path, file) = match key.path.as_slice() {
@@ -77,13 +77,11 @@ fn filesystem_without_cgroup_writeback(
     job: &Job,
     path: &str,
 ) -> Option<Filesystem> {
-    let below = job.cgroup.as_ref()?.strip_prefix(path)?;
-    let rw = job.fio.get("rw").or_else(|| job.fio.get("readwrite"))?;
+    let rw = job.fio_pattern()?;
     let writes = rw.contains("write") || rw.contains("rw");
-    let is_inside = below.is_empty() || below.starts_with('/');
     let disk = scenario.disks.iter().find(|disk| disk.name == job.disk)?;
     let filesystem = Some(disk.filesystem).filter(|of| !of.has_cgroup_writeback());
-    filesystem.filter(|_| is_inside && writes)
+    filesystem.filter(|_| writes && job.is_in_subtree(path))
 }
 
 #[cfg(test)]
@@ -138,7 +136,7 @@ mod tests {
         "#;
         let text = text.replace("vfat", filesystem);
         let scenario = crate::parse("t", "t.toml", &text).expect("a scenario");
-        let notes: Vec<(String, bool)> = without_effect(&scenario)
+        let notes: Vec<(String, bool)> = keys_without_effect(&scenario)
             .into_iter()
             .map(|note| {
                 (

@@ -40,7 +40,7 @@ impl IoMax {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn io_max(text: &str) -> Result<Vec<IoMax>, String> {
+pub fn parse_io_max(text: &str) -> Result<Vec<IoMax>, String> {
     text.split(';').map(parse_disk_limits).collect()
 }
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn disks_by_name_as_the_kernel_has_them_by_number() {
-        let limits = io_max("slow wbps=1M riops=100; fast wbps=max rbps=20M").expect("two");
+        let limits = parse_io_max("slow wbps=1M riops=100; fast wbps=max rbps=20M").expect("two");
         assert_eq!(
             limits[0].kernel_line("254:0"),
             "254:0 rbps=max wbps=1048576 riops=100 wiops=max"
@@ -118,7 +118,7 @@ mod tests {
             ("slow wbps=1Q", "is not a size"),
             ("slow wbps=1M;", "it is empty"),
         ] {
-            let refusal = io_max(text).expect_err(text);
+            let refusal = parse_io_max(text).expect_err(text);
             assert!(refusal.contains(why), "{text}: {refusal}");
         }
     }

@@ -8,7 +8,7 @@ mod disk;
 mod memory;
 
 pub use disk::{DiskKind, Preset, Timing};
-pub use memory::{Agent, Backing, ENGINES, JobMemory, Pattern, Tier, node_lists};
+pub use memory::{Agent, Backing, ENGINES, JobMemory, Pattern, Tier, parse_node_lists};
 
 pub use config::reader::Key;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,11 @@ pub struct Scenario {
 impl Scenario {
     /// Nodes of the fastest tier: the module's if it is told which, else the first.
     pub fn top_nodes(&self) -> Vec<usize> {
-        let told = self.host.weir.get("tiers").map(|text| node_lists(text));
+        let told = self
+            .host
+            .weir
+            .get("tiers")
+            .map(|text| parse_node_lists(text));
         match told {
             Some(Ok(lists)) => lists.into_iter().next().unwrap_or_default(),
             _ => vec![0],
@@ -74,7 +78,7 @@ pub enum Reclaim {
 
 impl Reclaim {
     /// By the name that scenario files have for it.
-    pub fn by_name(name: &str) -> Option<Reclaim> {
+    pub fn from_name(name: &str) -> Option<Reclaim> {
         match name {
             "5.14" => Some(Reclaim::Waits),
             "5.16-rc" => Some(Reclaim::Throttles),
@@ -267,6 +271,27 @@ pub struct Job {
     /// Connection that its data come over, if not from its own memory. Twin only.
     #[serde(default)]
     pub network: Option<Network>,
+}
+
+impl Job {
+    /// fio's `rw` under either of its names; `None` if the option is not given.
+    pub fn fio_pattern(&self) -> Option<&str> {
+        let pattern = self.fio.get("rw").or_else(|| self.fio.get("readwrite"));
+        pattern.map(String::as_str)
+    }
+
+    /// `true` if its processes run in the cgroup at `path` or in one below that.
+    pub fn is_in_subtree(&self, path: &str) -> bool {
+        let home = self.cgroup.as_deref();
+        let below = home.and_then(|home| home.strip_prefix(path));
+        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    }
+
+    /// `true` if it allocates memory over and over.
+    pub fn is_allocating(&self) -> bool {
+        let memory = self.memory.as_ref();
+        memory.is_some_and(|memory| memory.pattern.is_allocating())
+    }
 }
 
 /// Calls that a job makes as long as its phase lasts, one after the other.

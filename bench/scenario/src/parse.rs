@@ -88,7 +88,7 @@ fn read_expectations(root: &Table, scenario: &Scenario) -> Vec<Expect> {
         let Some(subject) = table.required("metric", "metric = \"victim.iops\"") else {
             continue;
         };
-        let Some(metric) = metric_name(&table, &subject) else {
+        let Some(metric) = read_metric_name(&table, &subject) else {
             continue;
         };
         if let Err(why) = metric.check_measurable(scenario) {
@@ -127,7 +127,7 @@ fn read_expectations(root: &Table, scenario: &Scenario) -> Vec<Expect> {
 }
 
 /// The full name: `metric` as it stands, or put together with `arm` and `phase`.
-fn metric_name(table: &Table, metric: &Value) -> Option<Name> {
+fn read_metric_name(table: &Table, metric: &Value) -> Option<Name> {
     let words = metric.string("a metric name, as in `victim.iops`")?;
     let (arm, phase) = (table.optional("arm"), table.optional("phase"));
     if arm.is_none() && phase.is_none() {

@@ -76,7 +76,7 @@ impl Row {
         }
     }
 
-    fn honour_at(&self, place: Place) -> Honour {
+    fn honour_of_place(&self, place: Place) -> Honour {
         self.honours[place as usize]
     }
 
@@ -86,8 +86,8 @@ impl Row {
             return "all".into();
         }
         let all = || Place::ALL.into_iter().map(|place| (place.name(), place));
-        let yes = all().filter(|(_, place)| self.honour_at(*place) == Yes);
-        let others = all().filter_map(|(name, place)| match self.honour_at(place) {
+        let yes = all().filter(|(_, place)| self.honour_of_place(*place) == Yes);
+        let others = all().filter_map(|(name, place)| match self.honour_of_place(place) {
             Ignores => Some(format!("{name} ignores it")),
             If(condition) => Some(format!("{name}{condition}")),
             Yes | No(_) | NoSection(_) => None,
@@ -217,7 +217,7 @@ pub fn refused_keys(scenario: &Scenario, place: Place) -> Vec<Refusal> {
     let mut refused: Vec<Refusal> = Vec::new();
     for key in &scenario.keys {
         let row = ROWS.iter().find(|row| row.matches_path(&key.path));
-        match row.map(|row| row.honour_at(place)) {
+        match row.map(|row| row.honour_of_place(place)) {
             Some(No(why)) => refused.push(Refusal::new(&*key.text, why)),
             Some(NoSection(why)) => refused.push(Refusal::new(&*key.path[0], why)),
             _ => {}
@@ -235,7 +235,7 @@ pub fn refused_keys(scenario: &Scenario, place: Place) -> Vec<Refusal> {
     for expect in &scenario.expects {
         let of_bound = expect.bound.0.iter().flat_map(|term| &term.metrics);
         for name in [&expect.metric].into_iter().chain(of_bound) {
-            let what = match measured_at(name) {
+            let what = match places_measuring(name) {
                 Places::Twin if place != Place::Twin => format!("only the twin measures `{name}`"),
                 Places::Kernels if place == Place::Twin => {
                     format!("the twin does not measure `{name}`: run the scenario in the lab")
@@ -250,7 +250,7 @@ pub fn refused_keys(scenario: &Scenario, place: Place) -> Vec<Refusal> {
 }
 
 /// Places that measure a metric, by its full name.
-fn measured_at(name: &str) -> Places {
+fn places_measuring(name: &str) -> Places {
     let Some(name) = Name::parse_full_name(name) else {
         return Places::All;
     };

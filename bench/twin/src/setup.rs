@@ -18,6 +18,7 @@ use crate::sim::clock::{HZ, Ns};
 use crate::task::fio::{self, Work};
 use crate::weir::CgroupRecord;
 use crate::writeback::flusher::time_for_1024_pages;
+use config::reader::quote_key;
 use knobs::Knob;
 use scenario::model::Scenario;
 use std::collections::BTreeMap;
@@ -144,7 +145,7 @@ pub fn dirty_levels(scenario: &Scenario) -> Result<Levels, Vec<Refusal>> {
 
 fn check_cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
     for (path, cgroup) in &scenario.cgroups {
-        let key = |file: &str| format!("cgroup.{}.{}", quote_name(path), quote_name(file));
+        let key = |file: &str| format!("cgroup.{}.{}", quote_key(path), quote_key(file));
         for (file, value) in &cgroup.files {
             if matches!(file.as_str(), "io.max" | "io.weight") {
                 let divided = scenario.disks.iter().any(|disk| disk.io_cost);
@@ -172,11 +173,7 @@ fn check_cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
             for (file, value) in knobs {
                 if let Err(why) = write_knob(&mut CgroupRecord::default(), file, value) {
                     refusals.push((
-                        format!(
-                            "phase[{index}].set.{}.{}",
-                            quote_name(path),
-                            quote_name(file)
-                        ),
+                        format!("phase[{index}].set.{}.{}", quote_key(path), quote_key(file)),
                         why,
                     ));
                 }
@@ -212,7 +209,7 @@ fn read_sysctls(sysctls: &BTreeMap<String, String>, refusals: &mut Vec<Refusal>)
     for (name, text) in sysctls {
         let Ok(value) = text.parse::<u64>() else {
             refusals.push((
-                format!("host.sysctl.{}", quote_name(name)),
+                format!("host.sysctl.{}", quote_key(name)),
                 format!("`{text}` is not a whole number"),
             ));
             continue;
@@ -227,21 +224,10 @@ fn read_sysctls(sysctls: &BTreeMap<String, String>, refusals: &mut Vec<Refusal>)
             "kernel.numa_balancing" if value == 0 => {}
             "vm.dirty_writeback_centisecs" => sysctl.dirty_writeback_interval = ticks(value),
             _ => refusals.push((
-                format!("host.sysctl.{}", quote_name(name)),
+                format!("host.sysctl.{}", quote_key(name)),
                 format!("the twin does not model `{name}`"),
             )),
         }
     }
     sysctl
-}
-
-fn quote_name(name: &str) -> String {
-    let bare = name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if bare {
-        name.into()
-    } else {
-        format!("\"{name}\"")
-    }
 }

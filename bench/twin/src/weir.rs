@@ -273,7 +273,7 @@ impl Hooks {
                     let (dirty, thresh) = (pass.host_dirty, pass.host_thresh);
                     floor = policy::fair::claimable_pages(floor, dirty, thresh);
                 }
-                pass.cover_by(&Cover {
+                pass.consider_floor(&Cover {
                     floor,
                     claim: group.subtree.claimed_pages(),
                     by_folio: self.cgroups[at].subtree.pages_held(),

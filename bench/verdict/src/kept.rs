@@ -27,7 +27,7 @@ use std::time::{Duration, UNIX_EPOCH};
 pub fn read_run(directory: &Path) -> Result<Timeline> {
     let (name, path) = (directory.display(), directory.join(RESULTS));
     if !path.is_file() {
-        bail!("{name} {}", what_it_is(directory));
+        bail!("{name} {}", explain_missing_results(directory));
     }
     let text = String::from_utf8(read_content(&path)?)
         .with_context(|| format!("{} is not text", path.display()))?;
@@ -151,7 +151,7 @@ fn is_plausible(result: &PhaseResult) -> bool {
 }
 
 /// Why a directory is not one guest's.
-fn what_it_is(directory: &Path) -> String {
+fn explain_missing_results(directory: &Path) -> String {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut guests: Vec<String> = entries
         .filter(|entry| entry.path().join(RESULTS).is_file())

@@ -281,7 +281,7 @@ fn job_measures(
         return SYNCING.to_vec();
     }
     let job = scenario.jobs.iter().find(|other| other.name == job);
-    let rw = job.and_then(|job| job.fio.get("rw").or_else(|| job.fio.get("readwrite")));
+    let rw = job.and_then(Job::fio_pattern);
     let reads = rw.is_some_and(|rw| rw == "read" || rw == "randread");
     let other = if reads { "written" } else { READ };
     let measures = JOB.iter().filter(|(_, label)| *label != other);

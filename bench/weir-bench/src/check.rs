@@ -33,7 +33,7 @@ pub struct CheckArgs {
 
 /// Runs the subcommand.
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {
-    let loaded = scenario::load(&args.scenario).and_then(with_policy);
+    let loaded = scenario::load(&args.scenario).and_then(check_policy_of);
     let result = match args.on {
         Some(place) => loaded.and_then(|scenario| check_honoured(args, place, scenario)),
         None => loaded,
@@ -44,7 +44,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
             .err()
             .map_or(&[][..], |problems| &problems.0);
         let notes = match &result {
-            Ok(scenario) => idle_keys(args, scenario)?.0,
+            Ok(scenario) => locate_idle_keys(args, scenario)?.0,
             Err(_) => Vec::new(),
         };
         output::print_json(&serde_json::json!({
@@ -59,7 +59,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
                 "{}: valid: {jobs} jobs, {phases} phases, {expects} expectations",
                 args.scenario.display()
             ))?;
-            for note in idle_keys(args, &s)?.0 {
+            for note in locate_idle_keys(args, &s)?.0 {
                 output::print_note(format_args!("{note}"));
             }
             Ok(ExitCode::SUCCESS)
@@ -72,12 +72,15 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
 }
 
 /// Keys that do nothing, with their lines.
-fn idle_keys(args: &CheckArgs, scenario: &Scenario) -> Result<Problems, Problems> {
-    executor::locate_refusals(&args.scenario, scenario::effect::without_effect(scenario))
+fn locate_idle_keys(args: &CheckArgs, scenario: &Scenario) -> Result<Problems, Problems> {
+    executor::locate_refusals(
+        &args.scenario,
+        scenario::effect::keys_without_effect(scenario),
+    )
 }
 
 /// The scenario, if its agent would take its policy.
-fn with_policy(scenario: Scenario) -> Result<Scenario, Problems> {
+fn check_policy_of(scenario: Scenario) -> Result<Scenario, Problems> {
     let policy = scenario.agent.as_ref().map_or("", |agent| &agent.policy);
     Rules::parse("agent.policy", policy).map(|_| scenario)
 }

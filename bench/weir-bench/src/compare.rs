@@ -2,7 +2,7 @@
 //! `weir compare`: how far is the twin from the lab?
 
 use crate::counted;
-use crate::run::{blame_lines, clock_name, run_in_lab};
+use crate::run::{clock_name, locate_error, run_in_lab};
 use crate::twin::Twin;
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, Table};
@@ -110,7 +110,7 @@ impl Pair {
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     let mut scenario = scenario::load(&args.scenario)?;
     if args.count_instructions {
-        counted::set_machine(&mut scenario);
+        counted::set_counted_machine(&mut scenario);
     }
     // Figures are compared, not judged: what only the twin measures is no reason to refuse.
     let expects = std::mem::take(&mut scenario.expects);
@@ -123,7 +123,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         out: None,
     };
     let twin = Twin { seed: args.seed }.run(&request, &());
-    let twin = twin.map_err(|error| blame_lines(error, &args.scenario))?;
+    let twin = twin.map_err(|error| locate_error(error, &args.scenario))?;
     let twin = Report::new(&scenario, &Arm::ALL, &twin);
     let lab = match &args.lab {
         Some(path) => read_report(path, args, &scenario)?,
@@ -169,7 +169,7 @@ fn measure_in_lab(args: &CompareArgs, request: &Request) -> Result<BTreeMap<Stri
         ..*request
     };
     let runs = run_in_lab(&args.kernel, None, args.count_instructions, &request)
-        .map_err(|error| blame_lines(error, &args.scenario))?;
+        .map_err(|error| locate_error(error, &args.scenario))?;
     let report = Report::new(request.scenario, &Arm::ALL, &runs);
     if let Some(trouble) = report.troubles.first() {
         bail!("{trouble}");

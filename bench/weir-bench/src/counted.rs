@@ -36,7 +36,7 @@ const FLUSHER_MORE_PCT: u64 = 45;
 /// Gives the scenario that machine: one CPU that takes a nanosecond for an instruction, whatever
 /// machine emulates it. What 6.12 takes on it is known, so what the scenario says of the lab's CPUs
 /// (`[twin]`) is put aside.
-pub fn set_machine(scenario: &mut Scenario) {
+pub fn set_counted_machine(scenario: &mut Scenario) {
     scenario.host.cpus = 1;
     let twin = &mut scenario.twin;
     twin.call_ns = Some(CALL_NS);

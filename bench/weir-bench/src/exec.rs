@@ -97,10 +97,10 @@ const INCONCLUSIVE: u8 = 126;
 /// Runs the subcommand.
 pub fn run(args: ExecArgs) -> Result<ExitCode> {
     let request = ScriptRequest {
-        build: args.build.to_asked()?,
+        build: args.build.to_build_request()?,
         kernel: args.kernel,
         memory: args.memory,
-        tiers: number_tiers(args.tiers),
+        tiers: fill_in_tiers(args.tiers),
         dimm: args.dimm,
         cpus: args.cpus,
         possible_cpus: args.possible_cpus,
@@ -147,12 +147,12 @@ pub fn run_doctor(args: &DoctorArgs) -> Result<ExitCode> {
         return doctor::run(&args.here);
     };
     let json = if args.here.json { " --json" } else { "" };
-    run_text(kernel, &format!("{INSTALL}exec weir doctor{json}\n"))
+    run_script_text(kernel, &format!("{INSTALL}exec weir doctor{json}\n"))
 }
 
 /// Runs the text of a script in a small guest; the exit status is as of `weir
 /// exec`.
-fn run_text(kernel: &str, script: &str) -> Result<ExitCode> {
+fn run_script_text(kernel: &str, script: &str) -> Result<ExitCode> {
     let file = tempfile::NamedTempFile::new().context("making a file for the guest's script")?;
     std::fs::write(file.path(), script).with_context(|| format!("{}", file.path().display()))?;
     boot_guest(&ScriptRequest {
@@ -277,7 +277,7 @@ fn parse_tier(text: &str) -> Result<Tier> {
 }
 
 /// Names them by their place, and gives those without a latency what such a tier usually has.
-fn number_tiers(mut tiers: Vec<Tier>) -> Vec<Tier> {
+fn fill_in_tiers(mut tiers: Vec<Tier>) -> Vec<Tier> {
     for (index, tier) in tiers.iter_mut().enumerate() {
         tier.name = index.to_string();
         if tier.latency_ns == 0 {
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn tiers_are_read_and_have_usual_costs() {
-        let tiers = number_tiers(vec![
+        let tiers = fill_in_tiers(vec![
             parse_tier("1G").unwrap(),
             parse_tier("384M").unwrap(),
             parse_tier("1G,2us,8G/s").unwrap(),

@@ -32,7 +32,7 @@ pub fn parse_disk(text: &str) -> Result<(String, PathBuf)> {
 
 /// Runs `weir run --on host --clean-up`.
 pub fn clean_up() -> Result<ExitCode> {
-    match host::clean::left_over()? {
+    match host::clean::clean_left_over()? {
         LeftOver::PutBack => output::print_line("what a killed run had left is put back")?,
         LeftOver::Nothing => output::print_line("no run has left anything")?,
         LeftOver::GoesOn => bail!("a run goes on here, or is being put back: nothing was touched"),
@@ -57,7 +57,7 @@ pub fn run_on_host(
         interrupt: &interrupt,
         agree: &|changes| Ok(yes || ask_agreement(changes)?),
     };
-    if nix::unistd::geteuid().is_root() && host::clean::left_over()? == LeftOver::PutBack {
+    if nix::unistd::geteuid().is_root() && host::clean::clean_left_over()? == LeftOver::PutBack {
         output::print_note("weir: what a killed run had left is put back");
     }
     let stop = interrupt.clone();

@@ -128,7 +128,7 @@ fn add_new_verdicts(args: &KernelsArgs, cache: &Cache) -> Result<ExitCode> {
     ));
     let (mut asked, mut failed) = (Vec::new(), false);
     for (number, one) in missing.iter().enumerate() {
-        let verdict = match judge_kernel(cache, one) {
+        let verdict = match judge_archived_kernel(cache, one) {
             Ok(verdict) => verdict,
             Err(why) => {
                 output::print_note(format_args!("weir: {}: {why:#}", one.release));
@@ -157,7 +157,7 @@ fn add_new_verdicts(args: &KernelsArgs, cache: &Cache) -> Result<ExitCode> {
 }
 
 /// Fetches a kernel and asks the oracle.
-fn judge_kernel(cache: &Cache, one: &InArchive) -> Result<KernelVerdict> {
+fn judge_archived_kernel(cache: &Cache, one: &InArchive) -> Result<KernelVerdict> {
     let opinion = Opinion::from_checks(&oracle::judge_kernel(&one.read(cache)?));
     Ok(KernelVerdict::new(one, opinion))
 }

@@ -74,14 +74,14 @@ fn program_name() -> Option<OsString> {
 fn shown_command() -> clap::Command {
     let command = Cli::command();
     if program_name().is_some_and(|name| name == PROGRAM) {
-        return show_alone(command);
+        return hide_node_commands(command);
     }
     command
 }
 
 /// The command line with the name and the commands of the bench alone. Those of the node are
 /// understood still, as guests of the lab call them, but not shown.
-fn show_alone(command: clap::Command) -> clap::Command {
+fn hide_node_commands(command: clap::Command) -> clap::Command {
     let own = Command::augment_subcommands(clap::Command::new(PROGRAM));
     // `doctor --kernel` boots a guest.
     let is_own = |name: &str| {
@@ -99,7 +99,7 @@ fn show_alone(command: clap::Command) -> clap::Command {
 
 /// Runs what the binary is besides the command: process 1 of the lab's guests, and the programs
 /// that runs of scenarios start under a name of their own.
-fn run_as_program() -> Option<ExitCode> {
+fn run_as_helper_program() -> Option<ExitCode> {
     if guest::is_guest() {
         guest::init();
     }
@@ -113,7 +113,7 @@ fn run_as_program() -> Option<ExitCode> {
 }
 
 fn main() -> ExitCode {
-    if let Some(status) = run_as_program() {
+    if let Some(status) = run_as_helper_program() {
         return status;
     }
     let program = weir::Program {

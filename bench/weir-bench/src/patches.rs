@@ -34,7 +34,7 @@ impl PatchArgs {
     ///
     /// # Errors
     /// An option that would have no effect.
-    pub fn to_asked(&self) -> Result<Option<Asked>> {
+    pub fn to_build_request(&self) -> Result<Option<Asked>> {
         if self.patches.is_none() && self.source.is_none() {
             if self.config.is_some() {
                 bail!("--config is for kernels that are built: add --patches or --source");

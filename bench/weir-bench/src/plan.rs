@@ -6,8 +6,8 @@ mod knob;
 mod search;
 mod stock;
 
-use crate::run::blame_lines;
-use crate::twin::{as_refusals, one_run, run_in_parallel};
+use crate::run::locate_error;
+use crate::twin::{as_refusals, run_in_parallel, run_twin_once};
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use knob::Knob;
@@ -59,7 +59,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
     }
     let levels = twin::dirty_levels(&scenario).map_err(|why| {
         let refused = executor::Error::Refused(as_refusals(why));
-        blame_lines(refused, &args.scenario)
+        locate_error(refused, &args.scenario)
     })?;
     let limit = levels.limit << policy::PAGE_SHIFT;
     let search = |mode: Mode, named: &[String]| -> Result<Plan> {
@@ -67,7 +67,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
             let knobs = parse_knobs(named, mode, &scenario, limit)?;
             Plan::search_plan(&scenario, knobs, mode, args.seed)
         };
-        let own = candidate::own_knobs(&scenario, mode == Mode::Stock);
+        let own = candidate::knobs_to_search(&scenario, mode == Mode::Stock);
         let first = try_knobs(if named.is_empty() { &own } else { named })?;
         let mut more = candidate::acting_knobs(&scenario, mode == Mode::Stock);
         more.retain(|knob| !own.contains(knob) && !is_set_by_phase(knob, &scenario));
@@ -164,7 +164,7 @@ struct Plan {
 
 impl Plan {
     fn search_plan(scenario: &Scenario, knobs: Vec<Knob>, mode: Mode, seed: u64) -> Result<Plan> {
-        let before = one_run(scenario, Arm::Stock, seed)?;
+        let before = run_twin_once(scenario, Arm::Stock, seed)?;
         let bar = ProgressBar::new_spinner();
         let at = |point: &Point| {
             let mut scenario = scenario.clone();
@@ -177,7 +177,7 @@ impl Plan {
             let trial = |point: &Point| {
                 let scenario = at(point);
                 let weir = match mode {
-                    Mode::Module => one_run(&scenario, Arm::Weir, seed)?,
+                    Mode::Module => run_twin_once(&scenario, Arm::Weir, seed)?,
                     Mode::Stock => stock::run(&scenario, seed)?,
                 };
                 bar.inc(1);
@@ -240,7 +240,7 @@ impl Plan {
         if self.mode == Mode::Stock {
             lines.push("Arm weir is the agent here, without the module.".into());
         }
-        if self.is_nothing_needed() {
+        if self.needs_nothing() {
             lines.push(format!(
                 "Nothing is needed: stock meets what is expected, in {} runs.",
                 self.runs
@@ -284,7 +284,7 @@ impl Plan {
     }
 
     /// Everything is met with all knobs off, and the scenario sets no others.
-    fn is_nothing_needed(&self) -> bool {
+    fn needs_nothing(&self) -> bool {
         self.report.verdict == Verdict::Pass
             && self.point.iter().all(|step| *step == 0)
             && !knob::sets_knobs(&self.scenario)
@@ -338,12 +338,12 @@ impl Plan {
             .map(|(judged, point)| json!({"text": judged.text, "observed": judged.observed, "with": self.knob_values(point)}))
             .collect();
         let commands = match self.report.verdict {
-            Verdict::Pass if !self.is_nothing_needed() => self.commands.clone(),
+            Verdict::Pass if !self.needs_nothing() => self.commands.clone(),
             _ => Vec::new(),
         };
         json!({
             "verdict": self.report.verdict.name(),
-            "nothing_needed": self.is_nothing_needed(),
+            "nothing_needed": self.needs_nothing(),
             "runs": self.runs,
             "knobs": knobs,
             "commands": commands,

@@ -125,15 +125,15 @@ impl Arms {
 
 /// Runs the subcommand.
 pub fn run(args: RunArgs) -> Result<ExitCode> {
-    refuse_misplaced(&args)?;
+    refuse_misplaced_options(&args)?;
     let Some(path) = &args.scenario else {
         return here::clean_up();
     };
     let mut scenario = scenario::load(path)?;
     if args.count_instructions {
-        counted::set_machine(&mut scenario);
+        counted::set_counted_machine(&mut scenario);
     }
-    let build = args.build.to_asked()?;
+    let build = args.build.to_build_request()?;
     let arms = Arms::choose_arms(&args.arms, build.is_some());
     refuse_patched(&arms, &args)?;
     let request = Request {
@@ -153,7 +153,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
             output::print_note(format_args!("weir: {error}"));
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        ran => ran.map_err(|error| blame_lines(error, path))?,
+        ran => ran.map_err(|error| locate_error(error, path))?,
     };
     let report = Report::new(&scenario, &arms, &runs);
     let json = || {
@@ -200,7 +200,7 @@ pub fn clock_name(count_instructions: bool) -> &'static str {
 }
 
 /// Options that only a host has, anywhere else; and those that it has not.
-fn refuse_misplaced(args: &RunArgs) -> Result<()> {
+fn refuse_misplaced_options(args: &RunArgs) -> Result<()> {
     let host = matches!(args.on, Place::Host);
     for (option, is_given) in [
         ("--disk", !args.disks.is_empty()),
@@ -220,14 +220,14 @@ fn refuse_misplaced(args: &RunArgs) -> Result<()> {
 
 /// A patched kernel anywhere but in guests, and one that nothing says how to get.
 fn refuse_patched(arms: &[Arm], args: &RunArgs) -> Result<()> {
-    if !arms.contains(&Arm::Patched) && args.build.to_asked()?.is_none() {
+    if !arms.contains(&Arm::Patched) && args.build.to_build_request()?.is_none() {
         return Ok(());
     }
     if args.on != Place::Lab {
         bail!("a patched kernel is booted in a guest: use --on lab");
     }
     let is_own = args.kernel.contains('/') || Path::new(&args.kernel).exists();
-    if args.build.to_asked()?.is_none() && !is_own {
+    if args.build.to_build_request()?.is_none() && !is_own {
         bail!(
             "arm patched needs a kernel that is: add --patches or --source to build one, or give --kernel the path of one"
         );
@@ -253,7 +253,7 @@ pub fn run_in_lab(
 }
 
 /// Adds the lines of the scenario at `path` that are to blame.
-pub fn blame_lines(error: executor::Error, path: &Path) -> anyhow::Error {
+pub fn locate_error(error: executor::Error, path: &Path) -> anyhow::Error {
     match error {
         executor::Error::Refused(refusals) => match executor::locate_refusals(path, refusals) {
             Ok(problems) | Err(problems) => problems.into(),

@@ -4,7 +4,7 @@
 mod plot;
 mod set;
 
-use crate::twin::{one_run, run_in_parallel, run_on_threads};
+use crate::twin::{run_in_parallel, run_on_threads, run_twin_once};
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -85,11 +85,14 @@ pub fn run(args: &SweepArgs) -> Result<ExitCode> {
         .skip(index)
         .step_by(of)
     {
-        wanted.push((set::scenario_with(&text, &settings, &shown)?, settings));
+        wanted.push((
+            set::parse_with_settings(&text, &settings, &shown)?,
+            settings,
+        ));
     }
     let bar = progress_bar(wanted.len() as u64);
     let work = |(scenario, settings): &(Scenario, Vec<Setting>)| {
-        let report = report_of(scenario, settings, args.seed);
+        let report = run_both_arms(scenario, settings, args.seed);
         bar.inc(1);
         report
     };
@@ -149,8 +152,9 @@ fn figure_panels(rows: &[(&[Setting], &Report)], show: &[String]) -> Vec<Panel> 
     show.iter().map(panel).collect()
 }
 
-fn report_of(scenario: &Scenario, settings: &[Setting], seed: u64) -> Result<Report> {
-    let run = |arm| one_run(scenario, arm, seed).with_context(|| format!("with {settings:?}"));
+fn run_both_arms(scenario: &Scenario, settings: &[Setting], seed: u64) -> Result<Report> {
+    let run =
+        |arm| run_twin_once(scenario, arm, seed).with_context(|| format!("with {settings:?}"));
     let runs = Arm::ALL.into_iter().map(run).collect::<Result<Vec<_>>>()?;
     Ok(Report::new(scenario, &Arm::ALL, &runs))
 }

@@ -78,7 +78,7 @@ impl Executor for Twin {
                 let about = About::started_now(request, arm, repeat, Place::Twin);
                 twin_record::keep_run(&directory, about, KERNEL, request, &outcome)?;
             }
-            let run = from_twin(arm, repeat, outcome);
+            let run = to_run(arm, repeat, outcome);
             progress.report_finished_run(&run);
             runs.push(run);
         }
@@ -107,14 +107,14 @@ fn note_cost(events: u64) -> Result<()> {
 }
 
 /// A run of a scenario that is made up, so that no line of a file is to blame if it is refused.
-pub fn one_run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Run> {
+pub fn run_twin_once(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Run> {
     let outcome =
         twin::run(scenario, arm, seed).map_err(|why| executor::Error::Refused(as_refusals(why)))?;
-    Ok(from_twin(arm, 0, outcome))
+    Ok(to_run(arm, 0, outcome))
 }
 
 /// The twin's result as the report takes it.
-fn from_twin(arm: Arm, repeat: u32, outcome: twin::RunResults) -> Run {
+fn to_run(arm: Arm, repeat: u32, outcome: twin::RunResults) -> Run {
     Run {
         arm,
         repeat,

@@ -158,7 +158,7 @@ impl DrainRates {
 
 impl KnownRate {
     fn follow_ceiling(&mut self, held: DirtyPages, beat: Beat) {
-        self.drain.take_beat(&Beat {
+        self.drain.adapt_by_beat(&Beat {
             seconds: self.time,
             // What holds otherwise does so beside: of two limits the kernel takes the lower one.
             thresh: PAGES_MAX,
@@ -177,7 +177,7 @@ impl KnownRate {
 
     fn follow_window(&mut self, held: DirtyPages, beat: Beat) {
         let has_more = held.dirty > self.pages && self.pages > 0;
-        self.drain.take_beat(&Beat {
+        self.drain.adapt_by_beat(&Beat {
             // Only the rate is wanted: no limit is, and one page in writeback is work.
             thresh: 1,
             writeback: if has_more { held.writeback } else { 0 },

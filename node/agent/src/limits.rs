@@ -99,7 +99,7 @@ fn bytes_text(bytes: Option<u64>) -> String {
 /// The kernel keeps `memory.high` in its own pages: another number than whole ones would not read
 /// back, and be taken for another program's.
 fn whole_page_bytes(pages: u64) -> u64 {
-    PageSize::running().limit_bytes(pages)
+    PageSize::running().ceiling_bytes_of_units(pages)
 }
 
 /// Sets the limit of a cgroup, in pages, which is noted first: `before` is what was set until now, and

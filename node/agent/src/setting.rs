@@ -116,7 +116,7 @@ impl Setting {
     /// The same as whole pages of this kernel in so many of 4 KiB, as the kernel would make of it, so
     /// that it reads back as it was written. No ceiling is less than two of them.
     pub fn in_pages(&self, pages: u64) -> Setting {
-        self.in_bytes(PageSize::running().limit_bytes(pages))
+        self.in_bytes(PageSize::running().ceiling_bytes_of_units(pages))
     }
 
     /// The same as so many bytes.

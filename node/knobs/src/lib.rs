@@ -139,10 +139,10 @@ impl Knob {
 
     /// The values that the file accepts, for people: the rest of "expected ...".
     pub fn accepted_values(self) -> String {
-        self.takes_on(PageSize::default())
+        self.accepted_values_on(PageSize::default())
     }
 
-    fn takes_on(self, pages: PageSize) -> String {
+    fn accepted_values_on(self, pages: PageSize) -> String {
         let (least, most) = self.range_on(pages);
         match self {
             Knob::DirtyMin => "bytes with optional K, M, G or T, or `max`".into(),
@@ -193,7 +193,7 @@ impl fmt::Display for Refused {
             "{}: invalid value `{}`: expected {}",
             self.knob.file_name(),
             self.text.escape_debug(),
-            self.knob.takes_on(self.pages)
+            self.knob.accepted_values_on(self.pages)
         )
     }
 }
@@ -214,7 +214,7 @@ pub fn stat_keys() -> &'static [StatKey] {
 
 /// Keys and values of a `memory.dirty_stat`'s text; `max` is [`UNLIMITED`]. Lines that are not of
 /// that form are left out.
-pub fn parse_stat(text: &str) -> impl Iterator<Item = (&str, u64)> {
+pub fn parse_dirty_stat(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (key, value) = line.split_once(' ')?;
         let value = match value.trim() {
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_stat_is_read() {
         let text = "in_effect 1\nceiling max\nnr_passes 7\nnonsense\n";
-        let keys: Vec<_> = parse_stat(text).collect();
+        let keys: Vec<_> = parse_dirty_stat(text).collect();
         assert_eq!(
             keys,
             [("in_effect", 1), ("ceiling", UNLIMITED), ("nr_passes", 7)]

@@ -51,18 +51,18 @@ impl PageSize {
     }
 
     /// The units that `pages` of this size are.
-    pub fn to_units(self, pages: u64) -> u64 {
+    pub fn units_of_pages(self, pages: u64) -> u64 {
         pages.saturating_mul(self.0 / PAGE)
     }
 
     /// Whole pages of this size that as many units have room for.
-    pub fn pages_in(self, units: u64) -> u64 {
+    pub fn pages_of_units(self, units: u64) -> u64 {
         units / (self.0 / PAGE)
     }
 
     /// A limit of as many units, in bytes: whole pages of this size, and two at least, which is the
     /// least ceiling.
-    pub fn limit_bytes(self, units: u64) -> u64 {
+    pub fn ceiling_bytes_of_units(self, units: u64) -> u64 {
         let bytes = units.saturating_mul(PAGE);
         (bytes - bytes % self.0).max(CEILING_MIN * self.0)
     }
@@ -75,11 +75,11 @@ mod tests {
     #[test]
     fn worked_example() {
         let large = PageSize::of_bytes(16 << 10).expect("a size");
-        assert_eq!(large.to_units(100) * PAGE, 1_638_400);
-        assert_eq!(large.limit_bytes(250), 1_015_808);
-        assert_eq!(large.pages_in(250), 62);
-        assert_eq!(large.limit_bytes(5), 32_768);
-        assert_eq!(PageSize::default().limit_bytes(250), 250 * PAGE);
+        assert_eq!(large.units_of_pages(100) * PAGE, 1_638_400);
+        assert_eq!(large.ceiling_bytes_of_units(250), 1_015_808);
+        assert_eq!(large.pages_of_units(250), 62);
+        assert_eq!(large.ceiling_bytes_of_units(5), 32_768);
+        assert_eq!(PageSize::default().ceiling_bytes_of_units(250), 250 * PAGE);
         assert_eq!(PageSize::of_bytes(32 << 10), None);
     }
 

@@ -193,7 +193,7 @@ mod tests {
                                  dom_limit: thresh };
             let host = DrainHost { limit, stock: thresh, unused, ..DrainHost::default() };
             let drained = seen(stock, DrainHost { unused: 0, ..host }).thresh;
-            let most = arith::share_of(drained, FLOORS_PERCENT_OF_LIMIT, 100);
+            let most = arith::scale_pages(drained, FLOORS_PERCENT_OF_LIMIT, 100);
             prop_assert_eq!(seen(stock, host).thresh, drained - unused.min(most));
         }
 

@@ -20,7 +20,7 @@ pub fn bytes_to_pages(bytes: u64) -> u64 {
 
 /// `pages * num / den` for `num <= den`, rounded down; `pages` if `num >= den`. Exact for a `den`
 /// of 32 bits, else never too large.
-pub fn share_of(pages: u64, num: u64, den: u64) -> u64 {
+pub fn scale_pages(pages: u64, num: u64, den: u64) -> u64 {
     c::weir_share(pages, num, den)
 }
 
@@ -46,14 +46,17 @@ mod tests {
         assert_eq!(add(UNLIMITED, UNLIMITED), UNLIMITED);
         assert_eq!(bytes_to_pages(4095), 0);
         assert_eq!(bytes_to_pages(4096), 1);
-        assert_eq!(share_of(10, 1, 3), 3);
-        assert_eq!(share_of(PAGES_MAX, PAGES_MAX - 1, PAGES_MAX), PAGES_MAX - 1);
+        assert_eq!(scale_pages(10, 1, 3), 3);
         assert_eq!(
-            share_of(10, 0, 0),
+            scale_pages(PAGES_MAX, PAGES_MAX - 1, PAGES_MAX),
+            PAGES_MAX - 1
+        );
+        assert_eq!(
+            scale_pages(10, 0, 0),
             10,
             "a share of nothing takes nothing away"
         );
-        assert_eq!(share_of(100, 1 << 40, 1 << 41), 50);
+        assert_eq!(scale_pages(100, 1 << 40, 1 << 41), 50);
         assert_eq!(freerun_level(1, 0), 0);
         assert_eq!(freerun_level(UNLIMITED, UNLIMITED), PAGES_MAX);
         assert_eq!(setpoint_level(6_144, 8_192), 7_168);

@@ -15,7 +15,7 @@ pub use c::weir_assist_look as Look;
 
 impl Assist {
     /// Takes in a look; [`Assist::threads`] is what is wanted from now on.
-    pub fn take_look(&mut self, look: &Look) {
+    pub fn adapt_by_look(&mut self, look: &Look) {
         // SAFETY: both pointers are valid for the call.
         unsafe { c::weir_assist_step(self, look) }
     }
@@ -39,7 +39,7 @@ mod tests {
         let mut second = |_| {
             let submitters = (assist.threads + 1) as f64;
             let ran = (disk / submitters).min(1.0) * 1_000.0;
-            assist.take_look(&Look {
+            assist.adapt_by_look(&Look {
                 flusher_ran: ran as u64,
                 flusher_waited: 1_000 - ran as u64,
                 ran: ran as u64,
@@ -78,7 +78,7 @@ mod tests {
             ..SECOND
         };
         for _ in 0..4 {
-            assist.take_look(&waits);
+            assist.adapt_by_look(&waits);
         }
         assert_eq!((assist.threads, assist.rest_ms), (0, 20_000));
         assert_eq!(seconds(&mut assist, 9.0, 25)[18..20], [0, 1], "rested");
@@ -94,7 +94,7 @@ mod tests {
             ..SECOND
         };
         for _ in 0..4 {
-            assist.take_look(&nothing);
+            assist.adapt_by_look(&nothing);
         }
         assert_eq!((assist.threads, assist.rest_ms), (0, 0));
     }
@@ -104,7 +104,7 @@ mod tests {
         let mut assist = Assist::default();
         seconds(&mut assist, 9.0, 20);
         assert_eq!(assist.threads, 4);
-        assist.take_look(&Look { most: 1, ..SECOND });
+        assist.adapt_by_look(&Look { most: 1, ..SECOND });
         assert_eq!(assist.threads, 1);
     }
 
@@ -117,7 +117,7 @@ mod tests {
                 rested_ms: state[4],
             };
             let before = assist.threads.min(of[4]);
-            assist.take_look(&Look {
+            assist.adapt_by_look(&Look {
                 elapsed_ms: of[0], flusher_ran: of[1], flusher_waited: of[2], ran: of[3], most: of[4],
             });
             prop_assert!(assist.threads <= of[4]);

@@ -33,13 +33,13 @@ impl Level {
 
 impl Level {
     /// Tasks of one of `parts` of a line with `bound` ended, and did not wait for `pages`.
-    pub fn leave_pages(&mut self, parts: u64, bound: u64, now_ns: u64, pages: u64) {
+    pub fn leave_debt(&mut self, parts: u64, bound: u64, now_ns: u64, pages: u64) {
         // SAFETY: the pointer is valid for the call, exclusively.
         unsafe { c::weir_bandwidth_leave(self, parts, bound, now_ns, pages) }
     }
 
     /// Milliseconds until what was left up to now is paid.
-    pub fn left_ms(&mut self, parts: u64, bound: u64, now_ns: u64) -> u64 {
+    pub fn left_debt_ms(&mut self, parts: u64, bound: u64, now_ns: u64) -> u64 {
         let ticket = self.charged;
         // SAFETY: the pointer is valid for the call, exclusively.
         unsafe { c::weir_bandwidth_left_ms(self, parts, bound, now_ns, ticket) }
@@ -166,13 +166,16 @@ mod tests {
     #[test]
     fn what_ended_tasks_left_is_paid_at_the_rate_of_their_part() {
         let mut left = started();
-        left.leave_pages(2, 2 * MIB, START, 1_024);
-        assert_eq!(left.left_ms(2, 2 * MIB, START), 4_000);
-        assert_eq!(left.left_ms(2, 2 * MIB, START + 3_000 * MS), 1_000);
-        assert_eq!(left.left_ms(1, 2 * MIB, START + 3_000 * MS), 500);
-        assert_eq!(left.left_ms(2, 2 * MIB, START + 5_000 * MS), 0);
-        left.leave_pages(2, 2 * MIB, START + 5_000 * MS, 1 << 30);
-        assert_eq!(left.left_ms(2, 2 * MIB, START + 5_000 * MS), OWED_MOST_MS);
+        left.leave_debt(2, 2 * MIB, START, 1_024);
+        assert_eq!(left.left_debt_ms(2, 2 * MIB, START), 4_000);
+        assert_eq!(left.left_debt_ms(2, 2 * MIB, START + 3_000 * MS), 1_000);
+        assert_eq!(left.left_debt_ms(1, 2 * MIB, START + 3_000 * MS), 500);
+        assert_eq!(left.left_debt_ms(2, 2 * MIB, START + 5_000 * MS), 0);
+        left.leave_debt(2, 2 * MIB, START + 5_000 * MS, 1 << 30);
+        assert_eq!(
+            left.left_debt_ms(2, 2 * MIB, START + 5_000 * MS),
+            OWED_MOST_MS
+        );
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Limits {
     }
 
     /// `true` if a writer is above the domain's freerun level.
-    pub fn is_braking(&self) -> bool {
+    pub fn brakes_writers(&self) -> bool {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_limits_brake(self) != 0 }
     }
@@ -84,7 +84,7 @@ pub fn pages_left(ceiling: u64, counts: &Counts) -> u64 {
 
 /// `true` if a full ceiling lets a writer of `pages` past at `now_ns`, whose own wb has next to
 /// nothing dirty; if so, `next_ns` becomes when it lets the next past.
-pub fn lets_past(next_ns: &mut u64, now_ns: u64, pages: u64) -> bool {
+pub fn take_turn_past(next_ns: &mut u64, now_ns: u64, pages: u64) -> bool {
     // SAFETY: the pointer is valid for the call, exclusively.
     unsafe { c::weir_ceiling_lets_past(next_ns, now_ns, pages) != 0 }
 }
@@ -132,14 +132,14 @@ mod tests {
         };
         assert_eq!(writer, amended);
         assert_eq!(arith::freerun_level(writer.thresh, writer.bg_thresh), 9_216);
-        assert!(!writer.is_braking());
+        assert!(!writer.brakes_writers());
         assert_eq!(freerun_level(pages, &STOCK), 9_216);
         assert!(
             writer.amend_by_ceiling(32_768, &counts(23_000), Pass::Writer),
             "tighter"
         );
         assert_eq!((writer.thresh, writer.dirty), (12_288, 11_501));
-        assert!(writer.is_braking());
+        assert!(writer.brakes_writers());
 
         let mut flusher = STOCK;
         assert!(flusher.amend_by_ceiling(pages, &COUNTS, Pass::Flusher));
@@ -245,7 +245,7 @@ mod tests {
             };
             let mut limits = stock;
             assert!(
-                limits.is_braking()
+                limits.brakes_writers()
                     && !limits.amend_by_ceiling(CEILING_MIN, &counts(0), Pass::Writer),
                 "as tight already"
             );
@@ -306,11 +306,11 @@ mod tests {
     #[test]
     fn a_pass_of_any_size_ends() {
         let mut next_ns = 0;
-        assert!(lets_past(&mut next_ns, 1_000, u64::MAX));
+        assert!(take_turn_past(&mut next_ns, 1_000, u64::MAX));
         assert_eq!(next_ns, 1_000_001_000);
-        assert!(!lets_past(&mut next_ns, 1_000_000_999, 1));
-        assert!(lets_past(&mut next_ns, 1_000_001_000, 0));
-        assert!(!lets_past(&mut next_ns, 1_000_001_000, 1));
+        assert!(!take_turn_past(&mut next_ns, 1_000_000_999, 1));
+        assert!(take_turn_past(&mut next_ns, 1_000_001_000, 0));
+        assert!(!take_turn_past(&mut next_ns, 1_000_001_000, 1));
     }
 
     proptest::proptest! {
@@ -319,7 +319,7 @@ mod tests {
         fn a_mebibyte_a_second_goes_past(pages in 1_u64..=64, step_ns in 1_000_000_u64..=20_000_000) {
             let (mut next_ns, mut now_ns, mut past) = (0, 5, 0);
             while now_ns < 10_000_000_000 {
-                if lets_past(&mut next_ns, now_ns, pages) {
+                if take_turn_past(&mut next_ns, now_ns, pages) {
                     past += pages;
                 }
                 now_ns += step_ns;

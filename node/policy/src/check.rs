@@ -307,7 +307,7 @@ fn check_arith(a: u64, b: u64, c: u64) {
         (a.min(PAGES_MAX) + b.min(PAGES_MAX)) / 2
     );
 
-    let (pages, share) = (a.min(PAGES_MAX), arith::share_of(a, b, c));
+    let (pages, share) = (a.min(PAGES_MAX), arith::scale_pages(a, b, c));
     let exact = exact_share(pages, b, c);
     if c <= PAGES_MAX {
         assert_eq!(share, exact, "exact for 32 bits");
@@ -317,11 +317,11 @@ fn check_arith(a: u64, b: u64, c: u64) {
         assert!(exact - share <= 4, "errs by {} pages", exact - share);
     }
     assert!(
-        arith::share_of(a, b.saturating_add(1), c) >= share,
+        arith::scale_pages(a, b.saturating_add(1), c) >= share,
         "monotonic in the numerator"
     );
     assert!(
-        arith::share_of(a.saturating_add(1), b, c) >= share,
+        arith::scale_pages(a.saturating_add(1), b, c) >= share,
         "monotonic in the pages"
     );
 }

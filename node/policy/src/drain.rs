@@ -37,7 +37,7 @@ impl Default for Drain {
 
 impl Drain {
     /// Takes one beat's figures in; afterwards `limit` is what is in force.
-    pub fn take_beat(&mut self, beat: &Beat) {
+    pub fn adapt_by_beat(&mut self, beat: &Beat) {
         // SAFETY: the pointers are valid for the call, `self` exclusively.
         unsafe { c::weir_drain_step(self, beat) }
     }
@@ -87,7 +87,7 @@ mod tests {
 
     fn after(beats: u32, drain: Drain, beat: Beat) -> Drain {
         let mut drain = drain;
-        (0..beats).for_each(|_| drain.take_beat(&beat));
+        (0..beats).for_each(|_| drain.adapt_by_beat(&beat));
         drain
     }
 
@@ -369,7 +369,7 @@ mod tests {
             } else {
                 drain.limit * 9 / 10
             };
-            drain.take_beat(&Beat {
+            drain.adapt_by_beat(&Beat {
                 dirty,
                 written: 6 * M,
                 ..fast

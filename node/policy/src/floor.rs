@@ -55,7 +55,7 @@ pub use c::weir_floor_verdict as Verdict;
 impl FloorPass {
     /// Lets a floor on the writer's path decide the pass, if none does yet or if it has more room
     /// than the one that does.
-    pub fn cover_by(&mut self, cover: &Cover) {
+    pub fn consider_floor(&mut self, cover: &Cover) {
         // SAFETY: the pointers are valid for the call, `self` exclusively.
         unsafe { c::weir_floor_cover(self, cover) }
     }
@@ -144,7 +144,7 @@ mod tests {
                 floor: 0,
                 ..example()
             };
-            path.iter().for_each(|floor| pass.cover_by(floor));
+            path.iter().for_each(|floor| pass.consider_floor(floor));
             assert_eq!(
                 (pass.unused_pages(), pass.decide()),
                 (2_644, Verdict::Admit)
@@ -158,7 +158,7 @@ mod tests {
         let cover = |in_wb| {
             let mut pass = example();
             pass.floor = 0;
-            pass.cover_by(&Cover {
+            pass.consider_floor(&Cover {
                 floor: 4_096,
                 claim: 1_000,
                 by_folio: 3_000,

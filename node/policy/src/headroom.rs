@@ -11,8 +11,8 @@ pub use c::weir_headroom as Headroom;
 pub use c::weir_headroom_look as Look;
 
 impl Headroom {
-    /// `drain_seconds` for this beat, which [`Drain::take_beat`] is to be called with.
-    pub fn take_beat(&mut self, drain: &Drain, beat: &Beat, look: &Look) -> u64 {
+    /// `drain_seconds` for this beat, which [`Drain::adapt_by_beat`] is to be called with.
+    pub fn adapt_by_beat(&mut self, drain: &Drain, beat: &Beat, look: &Look) -> u64 {
         // SAFETY: the pointers are valid for the call, `self` exclusively.
         unsafe { c::weir_headroom_step(self, drain, beat, look) }
     }
@@ -64,8 +64,8 @@ mod tests {
         /// So many beats; the seconds of the last.
         fn beats(&mut self, beats: u32, beat: &Beat, look: &Look) -> u64 {
             for _ in 0..beats {
-                let seconds = self.headroom.take_beat(&self.drain, beat, look);
-                self.drain.take_beat(&Beat { seconds, ..*beat });
+                let seconds = self.headroom.adapt_by_beat(&self.drain, beat, look);
+                self.drain.adapt_by_beat(&Beat { seconds, ..*beat });
             }
             self.headroom.seconds
         }
@@ -200,9 +200,9 @@ mod tests {
             let mut from = arbitrary::Unstructured::new(&bytes);
             let drawn: arbitrary::Result<(Headroom, Drain, Beat, Look)> = from.arbitrary();
             if let Ok((mut headroom, drain, beat, look)) = drawn {
-                let seconds = headroom.take_beat(&drain, &beat, &look);
+                let seconds = headroom.adapt_by_beat(&drain, &beat, &look);
                 proptest::prop_assert!(seconds == 0 || (20..=35).contains(&seconds));
-                proptest::prop_assert_eq!(headroom.take_beat(&drain, &beat, &look) <= 35, true);
+                proptest::prop_assert_eq!(headroom.adapt_by_beat(&drain, &beat, &look) <= 35, true);
             }
         }
     }

@@ -32,7 +32,7 @@ pub use c::weir_narrow_look as Look;
 
 impl Narrow {
     /// Takes one look in and changes the window by it.
-    pub fn take_look(&mut self, look: &Look) {
+    pub fn adapt_by_look(&mut self, look: &Look) {
         // SAFETY: both pointers are valid for the call.
         unsafe { c::weir_narrow_step(self, look) }
     }
@@ -102,7 +102,7 @@ mod tests {
         fn run(&self, narrow: &mut Narrow, bound_ms: u64, seconds: u64) -> Vec<u64> {
             let mut in_flight = self.queue;
             let mut second = |_| {
-                narrow.take_look(&self.look(narrow, bound_ms, in_flight));
+                narrow.adapt_by_look(&self.look(narrow, bound_ms, in_flight));
                 // A queue empties by what the disk writes, whatever the window is.
                 let window = narrow.window.min(self.queue);
                 in_flight = in_flight.saturating_sub(self.rate).max(window);
@@ -115,7 +115,7 @@ mod tests {
     /// A second in which the wait is `ms`, with the window in effect.
     fn second(narrow: &mut Narrow, ms: u64, bound_ms: u64) {
         let in_flight = narrow.window.min(SLOW.queue);
-        narrow.take_look(&Look {
+        narrow.adapt_by_look(&Look {
             value: ms * 1_000_000,
             ..SLOW.look(narrow, bound_ms, in_flight)
         });
@@ -154,7 +154,7 @@ mod tests {
             written: 0,
             ..SLOW.look(&narrow, 30, SLOW.queue)
         };
-        narrow.take_look(&look);
+        narrow.adapt_by_look(&look);
         assert_eq!(narrow, Narrow::default());
         assert!(narrow.is_spent(&look), "ceilings may help");
     }
@@ -165,7 +165,7 @@ mod tests {
         SLOW.run(&mut narrow, 30, 3);
         let window = narrow.window;
         let quiet = |narrow: &mut Narrow, written| {
-            narrow.take_look(&Look {
+            narrow.adapt_by_look(&Look {
                 value: 1_000_000,
                 written,
                 ..SLOW.look(narrow, 30, 0)
@@ -221,7 +221,7 @@ mod tests {
             ..Narrow::default()
         };
         for _ in 0..60 {
-            narrow.take_look(&Look {
+            narrow.adapt_by_look(&Look {
                 value: 1,
                 frozen: 1,
                 ..SLOW.look(&narrow, 30, LEAST)
@@ -237,7 +237,7 @@ mod tests {
         let mut narrow = Narrow::default();
         SLOW.run(&mut narrow, 30, 5);
         for _ in 0..61 {
-            narrow.take_look(&Look {
+            narrow.adapt_by_look(&Look {
                 measured: 0,
                 ..SLOW.look(&narrow, 30, narrow.window)
             });
@@ -278,7 +278,7 @@ mod tests {
                 elapsed_ms: of[6], measured: flags[0].into(), frozen: flags[1].into(),
             };
             let mut after = before;
-            after.take_look(&look);
+            after.adapt_by_look(&look);
             let least = look.least.min(PAGES_MAX);
             if after.window != before.window && after.window != UNLIMITED && before.window != UNLIMITED {
                 if after.window < before.window {

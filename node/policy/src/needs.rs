@@ -58,7 +58,7 @@ pub struct Need {
 }
 
 /// Judges a kernel by its BTF. `reparents`: it has the function [`reparenting_function()`].
-pub fn judge_kernel(btf: &Btf, reparents: bool) -> Vec<Need> {
+pub fn list_needs(btf: &Btf, reparents: bool) -> Vec<Need> {
     let need = |index| {
         let mut need = c::weir_need {
             kind: Kind::Function,

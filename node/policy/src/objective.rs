@@ -39,7 +39,7 @@ pub use c::weir_objective_look as Look;
 
 impl Objective {
     /// Takes one look in and changes the budget by it.
-    pub fn take_look(&mut self, look: &Look) {
+    pub fn adapt_by_look(&mut self, look: &Look) {
         // SAFETY: both pointers are valid for the call.
         unsafe { c::weir_objective_step(self, look) }
     }
@@ -101,13 +101,13 @@ mod tests {
     }
 
     fn steps(objective: &mut Objective, times: usize, look: &Look) {
-        (0..times).for_each(|_| objective.take_look(look));
+        (0..times).for_each(|_| objective.adapt_by_look(look));
     }
 
     #[test]
     fn worked_example() {
         let mut objective = Objective::default();
-        objective.take_look(&look(800, 8_000));
+        objective.adapt_by_look(&look(800, 8_000));
         assert_eq!(objective.budget, 500);
         assert_eq!(objective.window_ms(), 0, "not in effect");
         steps(&mut objective, 8, &look(800, 7_000));
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!((objective.budget, objective.wall), (150, 500));
         steps(&mut objective, 4, &look(3, 140));
         assert_eq!(objective.budget, 150);
-        objective.take_look(&look(3, 140));
+        objective.adapt_by_look(&look(3, 140));
         assert_eq!(objective.budget, 188);
         steps(&mut objective, 20, &look(3, 180));
         assert_eq!(
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn nobody_is_limited_who_is_not_to_blame() {
         let mut objective = Objective::default();
-        objective.take_look(&look(800, 64));
+        objective.adapt_by_look(&look(800, 64));
         assert_eq!(objective.budget, UNLIMITED, "no more than all may hold");
         objective.budget = 1_000;
         steps(&mut objective, 60, &look(800, 400));
@@ -211,9 +211,9 @@ mod tests {
         steps(&mut objective, 300, &draining);
         steps(&mut objective, 59, &idle);
         assert_eq!(objective.budget, 375);
-        objective.take_look(&idle);
+        objective.adapt_by_look(&idle);
         assert_eq!((objective.budget, objective.wall), (UNLIMITED, 500));
-        objective.take_look(&look(800, 24_000));
+        objective.adapt_by_look(&look(800, 24_000));
         assert_eq!(objective.budget, 375, "what is known of the wall holds");
     }
 
@@ -221,7 +221,7 @@ mod tests {
     fn limited_s(total: u64, look: impl Fn(u64, &Objective) -> Look) -> u64 {
         let mut objective = Objective::default();
         let limited = |second| {
-            objective.take_look(&look(second, &objective));
+            objective.adapt_by_look(&look(second, &objective));
             u64::from(objective.budget != UNLIMITED)
         };
         (0..total).map(limited).sum()
@@ -337,7 +337,7 @@ mod tests {
                 measured: u32::from(objective.window_ms() > 0),
                 kept: 0,
             };
-            objective.take_look(&look);
+            objective.adapt_by_look(&look);
             if second > 900 && value > look.bound {
                 breaks += 1;
             }
@@ -373,7 +373,7 @@ mod tests {
                 let held = objective.budget.min(self.depth);
                 let drained = self.rate * held.min(self.enough) / self.enough;
                 let value = 3 * held * 1_000_000_000 / drained.max(1);
-                objective.take_look(&Look {
+                objective.adapt_by_look(&Look {
                     value,
                     bound: bound_ms * 1_000_000,
                     held,
@@ -439,7 +439,7 @@ mod tests {
         for part in [9, 5, 6] {
             queue.run(&mut objective, 30, 30 + part);
             let budget = objective.budget;
-            objective.take_look(&Look {
+            objective.adapt_by_look(&Look {
                 kept: 970,
                 drained: 4_096 * part / 10,
                 least: 16,
@@ -497,7 +497,7 @@ mod tests {
                 kept: 0,
             };
             let before = objective.budget;
-            objective.take_look(&look);
+            objective.adapt_by_look(&look);
             if objective.budget != before {
                 let grows = objective.budget > before;
                 turns += u32::from(grew.replace(grows).is_some_and(|grew| grew != grows));
@@ -572,7 +572,7 @@ mod tests {
                 value: of[0], bound: of[1], held: of[2], drained: of[3], least: of[4], elapsed_ms: of[5], measured, kept,
             };
             let mut after = before;
-            after.take_look(&look);
+            after.adapt_by_look(&look);
             if after.budget != before.budget && after.budget != UNLIMITED {
                 let least = look.least.min(PAGES_MAX);
                 if before.budget == UNLIMITED {

@@ -81,7 +81,7 @@ pub fn parse_weight(text: &[u8]) -> Result<u32, Error> {
 ///
 /// # Errors
 /// [`Error::OutOfRange`] below two pages.
-pub fn ceiling_bytes(bytes: u64, page_bytes: u64) -> Result<u64, Error> {
+pub fn check_ceiling_bytes(bytes: u64, page_bytes: u64) -> Result<u64, Error> {
     value_if_parsed(c::weir_check_ceiling_bytes(bytes, page_bytes), bytes)
 }
 
@@ -126,7 +126,7 @@ mod tests {
         }
         assert_eq!(parse_percent(b"0"), Ok(0));
         assert_eq!(parse_percent(b"100\n"), Ok(100));
-        assert_eq!(ceiling_bytes(8_192, 4_096), Ok(8_192));
+        assert_eq!(check_ceiling_bytes(8_192, 4_096), Ok(8_192));
     }
 
     /// The text that a floor's file shows can be written back.
@@ -182,6 +182,6 @@ mod tests {
                 "{text:?}"
             );
         }
-        assert_eq!(ceiling_bytes(8_191, 4_096), Err(Error::OutOfRange));
+        assert_eq!(check_ceiling_bytes(8_191, 4_096), Err(Error::OutOfRange));
     }
 }

@@ -24,7 +24,7 @@ impl Decider {
     }
 
     /// The decider of a name.
-    pub fn by_name(name: &str) -> Option<Decider> {
+    pub fn from_name(name: &str) -> Option<Decider> {
         Decider::ALL
             .into_iter()
             .find(|decider| decider.name() == name)
@@ -64,7 +64,7 @@ mod tests {
     fn each_has_its_name_of_c() {
         for decider in Decider::ALL {
             assert_eq!(format!("{decider:?}").to_lowercase(), decider.name());
-            assert_eq!(Decider::by_name(decider.name()), Some(decider));
+            assert_eq!(Decider::from_name(decider.name()), Some(decider));
         }
         let keys = (0..).map_while(crate::names::stat_key);
         let counted = keys.filter(|key| key.name.starts_with("nr_throttled_by_"));

@@ -41,7 +41,7 @@ impl Tiers {
 
     /// What of `limit` may lie in the tiers up to and including `last`; `ratio` is the cgroup's own
     /// or [`BY_CAPACITY`].
-    pub fn upto(&self, ratio: u32, limit: u64, last: u32) -> u64 {
+    pub fn budget_up_to(&self, ratio: u32, limit: u64, last: u32) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_tier_upto(self, ratio, limit, last) }
     }
@@ -59,7 +59,7 @@ impl Tiers {
     }
 
     /// Whether a cgroup's ratio grants more of the top tier after a change.
-    pub fn raises(&self, from: u32, to: u32) -> bool {
+    pub fn raises_budget(&self, from: u32, to: u32) -> bool {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_tier_raises(self, from, to) != 0 }
     }

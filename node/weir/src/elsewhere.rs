@@ -13,7 +13,7 @@ const COMMANDS: [&str; 8] = [
 ];
 
 /// Says what is wrong with the command line, and ends.
-pub fn exit(error: &Error) -> ! {
+pub fn exit_naming_program(error: &Error) -> ! {
     let known = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(name)) if error.kind() == ErrorKind::InvalidSubcommand => {
             COMMANDS.iter().find(|command| *command == name)
@@ -30,7 +30,7 @@ pub fn exit(error: &Error) -> ! {
 }
 
 /// Refuses a directory that `weir run --out` made.
-pub fn refuse_run(directory: &Path) -> Result<Timeline> {
+pub fn refuse_run_directory(directory: &Path) -> Result<Timeline> {
     bail!(
         "{} is a directory: `weir-bench report` of the package weir-bench, and ./weir report in weir's source tree, read what weir run --out made",
         directory.display()

@@ -28,7 +28,7 @@ pub struct ExplainArgs {
     #[arg(value_name = "CGROUP|PID")]
     target: Option<String>,
     /// How long to watch
-    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = parse_window)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = parse_watch_time)]
     time: u64,
     /// Explain a recording of weir record instead, or a trace: trace.dat, or text of ftrace,
     /// trace-cmd report or perf script
@@ -41,7 +41,7 @@ pub struct ExplainArgs {
 
 /// Parses the time to look, in milliseconds: in no time nothing stalls, which would be told as a
 /// verdict.
-pub fn parse_window(text: &str) -> Result<u64, String> {
+pub fn parse_watch_time(text: &str) -> Result<u64, String> {
     match config::units::parse_milliseconds(text)? {
         0 => Err("expected a duration above 0, as in 30s".into()),
         time => Ok(time),
@@ -51,7 +51,7 @@ pub fn parse_window(text: &str) -> Result<u64, String> {
 /// Runs the subcommand.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
     let (seen, target) = match &args.from {
-        Some(file) => read(file, args.target.as_deref())?,
+        Some(file) => read_recording(file, args.target.as_deref())?,
         None => watch_live(args)?,
     };
     let diagnosis = diagnose(&seen, &target);
@@ -64,7 +64,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
 }
 
 /// A file, and whom of it.
-fn read(file: &Path, whom: Option<&str>) -> Result<(Observation, Target)> {
+fn read_recording(file: &Path, whom: Option<&str>) -> Result<(Observation, Target)> {
     let mut seen = Observation::open(file)?;
     let target = match whom {
         Some(whom) => seen
@@ -88,7 +88,7 @@ fn watch_live(args: &ExplainArgs) -> Result<(Observation, Target)> {
         &stop,
         None,
     )?;
-    seen.weir_is_installed = installed_module()?;
+    seen.weir_is_installed = is_module_installed()?;
     Ok((seen, target))
 }
 
@@ -102,7 +102,7 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
 }
 
 /// Returns whether weir's module is installed for the running kernel.
-pub fn installed_module() -> Result<bool> {
+pub fn is_module_installed() -> Result<bool> {
     Ok(System::this_machine()?.installed_module().is_some())
 }
 

@@ -19,11 +19,11 @@ enum Cli {
 
 const PROGRAM: Program = Program {
     shown_command: Cli::command,
-    read_run: elsewhere::refuse_run,
+    read_run: elsewhere::refuse_run_directory,
 };
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| elsewhere::exit(&error));
+    let cli = Cli::try_parse().unwrap_or_else(|error| elsewhere::exit_naming_program(&error));
     weir::exit_status(match cli {
         Cli::Doctor(args) => doctor::run(&args),
         Cli::Node(command) => weir::run(command, &PROGRAM),

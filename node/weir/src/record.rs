@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir record`: keep a look, to read it elsewhere.
 
-use crate::explain::{installed_module, parse_window, stop_on_signals};
+use crate::explain::{is_module_installed, parse_watch_time, stop_on_signals};
 use crate::output;
 use anyhow::Result;
 use observe::Observation;
@@ -21,17 +21,17 @@ pub struct RecordArgs {
     /// A new file
     file: PathBuf,
     /// How long to record
-    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = parse_window)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = parse_watch_time)]
     time: u64,
     /// The kernel's buffer for each CPU; events that it has no room for are lost and counted
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_buffer)]
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_buffer_size)]
     buffer: u64,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
-fn parse_buffer(text: &str) -> Result<u64, String> {
+fn parse_buffer_size(text: &str) -> Result<u64, String> {
     let bytes = config::units::parse_size(text)?;
     if !(4 << 10..=1 << 30).contains(&bytes) {
         return Err(format!("`{text}`: expected 4K to 1G"));
@@ -43,7 +43,7 @@ fn parse_buffer(text: &str) -> Result<u64, String> {
 pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
     let kernel = nix::sys::utsname::uname()?;
-    let weir_is_installed = installed_module()?;
+    let weir_is_installed = is_module_installed()?;
     let mut recording = Recording::create_on(
         &args.file,
         &kernel.release().to_string_lossy(),

@@ -53,7 +53,7 @@ pub fn run(args: &ReportArgs, read_run: ReadRun) -> Result<ExitCode> {
     let runs = files
         .into_iter()
         .flatten()
-        .map(|file| open(file, read_run))
+        .map(|file| open_timeline(file, read_run))
         .collect::<Result<Vec<Timeline>>>()?;
     if let Some(page) = &args.html {
         let text = report::html_page(&runs.iter().collect::<Vec<_>>());
@@ -103,7 +103,10 @@ fn print_summary(args: &ReportArgs, read_run: ReadRun) -> Result<ExitCode> {
             bail!("--json sums up one recording: figures of runs are in their report.json");
         }
         let files = [Some(&args.file), args.other.as_ref()];
-        let runs = files.into_iter().flatten().map(|file| open(file, read_run));
+        let runs = files
+            .into_iter()
+            .flatten()
+            .map(|file| open_timeline(file, read_run));
         let runs = runs.collect::<Result<Vec<Timeline>>>()?;
         output::print(report::comparison_text(&runs.iter().collect::<Vec<_>>()))?;
         return Ok(ExitCode::SUCCESS);
@@ -122,7 +125,7 @@ fn print_summary(args: &ReportArgs, read_run: ReadRun) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(path: &Path, read_run: ReadRun) -> Result<Timeline> {
+fn open_timeline(path: &Path, read_run: ReadRun) -> Result<Timeline> {
     if path.is_dir() {
         return read_run(path);
     }

@@ -42,8 +42,9 @@ fn open<'a>(cache: &'a Cache, asked: &'a Asked) -> Result<Bench<'a>> {
 #[test]
 fn a_build_is_named_by_all_that_goes_into_it() {
     let files = |text: &str| Files::from([("mm/a.c".to_owned(), Some(text.to_owned()))]);
-    let name =
-        |version, source, config, text, gcc| name_build(version, source, config, &files(text), gcc);
+    let name = |version, source, config, text, gcc| {
+        hash_build_inputs(version, source, config, &files(text), gcc)
+    };
     let first = name("7.3.4", 0, "CONFIG_A=y\n", "x", "12.2");
     assert_eq!(first, name("7.3.4", 0, "CONFIG_A=y\n", "x", "12.2"));
     for other in [
@@ -52,7 +53,7 @@ fn a_build_is_named_by_all_that_goes_into_it() {
         name("7.3.4", 0, "CONFIG_B=y\n", "x", "12.2"),
         name("7.3.4", 0, "CONFIG_A=y\n", "y", "12.2"),
         name("7.3.4", 0, "CONFIG_A=y\n", "x", "14.2"),
-        name_build("7.3.4", 0, "CONFIG_A=y\n", &Files::new(), "12.2"),
+        hash_build_inputs("7.3.4", 0, "CONFIG_A=y\n", &Files::new(), "12.2"),
     ] {
         assert_ne!(first, other);
     }
@@ -143,8 +144,11 @@ fn a_scenario_has_its_filesystems_built_in() {
                 filesystem = \"xfs\"\n[cgroup.a]\n[[job]]\nname = \"j\"\ncgroup = \"a\"\n\
                 fio = { rw = \"write\", size = \"1m\" }\n[[phase]]\nname = \"p\"\njobs = [\"j\"]\nduration = \"5s\"\n";
     let scenario = |text: &str| scenario::parse("x", "a.toml", text).expect("valid");
-    assert_eq!(lines_for(&scenario(text)), "CONFIG_XFS_FS=y\n");
-    assert_eq!(lines_for(&scenario(&text.replace("xfs", "ext4"))), "");
+    assert_eq!(config_for_scenario(&scenario(text)), "CONFIG_XFS_FS=y\n");
+    assert_eq!(
+        config_for_scenario(&scenario(&text.replace("xfs", "ext4"))),
+        ""
+    );
 }
 
 /// A kernel's Makefile, as far as builds use it: the image is mm/a.c.

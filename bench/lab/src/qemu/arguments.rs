@@ -33,7 +33,7 @@ pub(super) fn madt_file(possible_cpus: u32) -> Result<File> {
 }
 
 /// QEMU refers to files it inherits by these paths.
-pub(super) fn path_of(file: &File) -> String {
+pub(super) fn fd_path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
@@ -100,7 +100,7 @@ pub(super) fn machine_arguments(
             );
             add(
                 "-acpitable",
-                &format!("sig=APIC,rev=3,data={}", path_of(table)),
+                &format!("sig=APIC,rev=3,data={}", fd_path(table)),
             );
         }
         None => add("-smp", &machine.cpus.to_string()),
@@ -112,10 +112,10 @@ pub(super) fn machine_arguments(
     add("-display", &"none");
     add("-kernel", &machine.image);
     match start {
-        Start::Boot(initramfs) | Start::Save(initramfs, _) => add("-initrd", &path_of(initramfs)),
+        Start::Boot(initramfs) | Start::Save(initramfs, _) => add("-initrd", &fd_path(initramfs)),
         Start::Restore(_, work, _) => {
             let size = work.metadata().context("a guest's work")?.len();
-            let path = path_of(work);
+            let path = fd_path(work);
             add("-incoming", &"defer");
             add(
                 "-object",
@@ -159,7 +159,7 @@ pub(super) fn machine_arguments(
     add("-append", &format!("{append} {}", machine.append));
     add(
         "-chardev",
-        &format!("file,id=console,path={}", path_of(inherited.console)),
+        &format!("file,id=console,path={}", fd_path(inherited.console)),
     );
     add("-serial", &"chardev:console");
     for (id, socket) in [
@@ -179,7 +179,7 @@ pub(super) fn machine_arguments(
             "-drive",
             &format!(
                 "if=none,id={id},format=raw,cache=unsafe,aio=threads,discard=unmap,werror=report,rerror=report,file={}",
-                path_of(image)
+                fd_path(image)
             ),
         );
         add(

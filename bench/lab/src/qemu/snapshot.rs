@@ -6,7 +6,7 @@
 //! Only guests that count instructions: their clock stands still while they are saved.
 
 use super::images::free_bytes;
-use super::{End, Listener, Machine, Patience, Start, boot_within};
+use super::{End, Listener, Machine, Patience, Start, boot_with_retries};
 use crate::cache::Cache;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -28,35 +28,37 @@ pub(super) fn has_room(cache: &Cache) -> Result<bool> {
 }
 
 /// The state of such a machine when it had booted, made first if necessary, or how it ended instead.
-pub(super) fn booted_state(
+pub(super) fn get_booted_state(
     machine: &Machine<'_>,
     limit: Duration,
     patience: Patience,
     listener: &mut dyn Listener,
 ) -> Result<Result<File, End>> {
     let mut failed = None;
-    let directory = machine.cache.make_directory(&name(machine)?, |into| {
-        remove_old(&machine.cache.path_below("snapshots"))?;
-        let path = into.join(STATE);
-        let state = File::create(&path).with_context(|| format!("{}", path.display()))?;
-        let start = Start::Save(machine.base.write_initramfs(machine.scratch, None)?, &state);
-        let bare = Machine {
-            drives: &[],
-            disk_memory: &[],
-            ..*machine
-        };
-        let end = boot_within(&bare, &start, limit, patience, listener);
-        match end.with_context(|| format!("saving a booted guest in {}", path.display()))? {
-            End::Complete if state.metadata()?.len() == 0 => {
-                bail!("the guest's process 1 does not wait for work: build that weir again")
+    let directory = machine
+        .cache
+        .make_directory(&snapshot_name(machine)?, |into| {
+            remove_old_snapshots(&machine.cache.path_below("snapshots"))?;
+            let path = into.join(STATE);
+            let state = File::create(&path).with_context(|| format!("{}", path.display()))?;
+            let start = Start::Save(machine.base.write_initramfs(machine.scratch, None)?, &state);
+            let bare = Machine {
+                drives: &[],
+                disk_memory: &[],
+                ..*machine
+            };
+            let end = boot_with_retries(&bare, &start, limit, patience, listener);
+            match end.with_context(|| format!("saving a booted guest in {}", path.display()))? {
+                End::Complete if state.metadata()?.len() == 0 => {
+                    bail!("the guest's process 1 does not wait for work: build that weir again")
+                }
+                End::Complete => Ok(()),
+                end => {
+                    failed = Some(end);
+                    bail!("the guest did not boot")
+                }
             }
-            End::Complete => Ok(()),
-            end => {
-                failed = Some(end);
-                bail!("the guest did not boot")
-            }
-        }
-    });
+        });
     match (directory, failed) {
         (_, Some(end)) => Ok(Err(end)),
         (directory, None) => {
@@ -71,7 +73,7 @@ pub(super) fn booted_state(
 }
 
 /// Named after all that decides what a boot comes to.
-fn name(machine: &Machine<'_>) -> Result<String> {
+fn snapshot_name(machine: &Machine<'_>) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     let program = machine.emulator.program_path();
     let here = std::env::current_exe().context("finding weir's own binary")?;
@@ -88,7 +90,7 @@ fn name(machine: &Machine<'_>) -> Result<String> {
 
 /// Removes those that were not used for the longest time, to make room for another. Two weirs may
 /// tidy up at once: what is gone is gone.
-fn remove_old(snapshots: &Path) -> Result<()> {
+fn remove_old_snapshots(snapshots: &Path) -> Result<()> {
     let entries = fs::read_dir(snapshots).with_context(|| format!("{}", snapshots.display()))?;
     let mut all: Vec<_> = entries
         .filter_map(|entry| {

@@ -136,7 +136,7 @@ fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
     let mut heard = Heard::default();
     let limit = Duration::from_secs(60);
     let start = Start::Boot(tempfile::tempfile().unwrap());
-    let end = boot_within(&machine, &start, limit, patience, &mut heard).unwrap();
+    let end = boot_with_retries(&machine, &start, limit, patience, &mut heard).unwrap();
     let boots = std::fs::read_to_string(bin.join("boots")).unwrap();
     (end, heard, boots.lines().count(), root)
 }
@@ -246,7 +246,7 @@ fn three_failed_boots_are_enough() {
         assert_eq!(kept(&root, "console.log").unwrap(), "console of boot 3\n");
         let outcome = heard
             .witness
-            .outcome(&got, &root.path().join("console.log"));
+            .judge_outcome(&got, &root.path().join("console.log"));
         assert!(matches!(outcome, Outcome::Inconclusive(_)), "{outcome:?}");
     }
 }

@@ -13,6 +13,7 @@
 
 use super::histogram::Histogram;
 use super::region::{PAGE, unwritten_word};
+use crate::system::to_nanoseconds;
 use anyhow::{Context, Result};
 use nix::sys::mman::{self, MapFlags, MlockAllFlags, MmapAdvise, ProtFlags};
 use scenario::model::{JobMemory, Pattern};
@@ -131,7 +132,7 @@ impl<'a> Allocator<'a> {
                 .first_word(page)
                 .store(unwritten_word(page, 0), Ordering::Relaxed);
             let now = Instant::now();
-            let ns = to_ns(now - before);
+            let ns = to_nanoseconds(now - before);
             before = now;
             self.take_orders();
             self.fault.add(ns);
@@ -142,7 +143,7 @@ impl<'a> Allocator<'a> {
             }
         }
         if mark == self.mark {
-            self.map.add(to_ns(before - begin));
+            self.map.add(to_nanoseconds(before - begin));
         }
         if self.memory.pattern != Pattern::Churn {
             return Ok(());
@@ -160,10 +161,6 @@ impl<'a> Allocator<'a> {
         }
         Ok(())
     }
-}
-
-fn to_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Unmapped when it is dropped.

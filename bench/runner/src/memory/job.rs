@@ -47,7 +47,7 @@ impl RunningMemoryJob {
             let directory = &site.find_disk(&job.disk)?.directory;
             command.arg(directory.join(format!("{}.{}", phase.name, job.name)));
         }
-        cgroups::run_in(site, &mut command, job.cgroup.as_deref())?;
+        cgroups::move_to_cgroup_on_start(site, &mut command, job.cgroup.as_deref())?;
         let mut child = command
             .spawn()
             .with_context(|| format!("job {}: cannot start {PROGRAM}", job.name))?;
@@ -71,7 +71,7 @@ impl RunningMemoryJob {
     }
 
     /// The time that counts begins. A job that has ended already says why in the end.
-    pub fn mark_start(&mut self) {
+    pub fn send_mark(&mut self) {
         if let Some(orders) = &mut self.orders {
             let _ = orders.write_all(b"mark\n");
         }

@@ -5,6 +5,7 @@ use super::allocator::{Allocator, Orders};
 use super::reader::{Known, MemoryReader};
 use super::region::Region;
 use super::{PROGRAM, Report};
+use crate::system::to_nanoseconds;
 use anyhow::{Context, Result, anyhow, bail};
 use scenario::model::{Backing, JobMemory};
 use std::collections::BTreeSet;
@@ -72,7 +73,7 @@ fn run() -> Result<()> {
         .ok_or_else(|| anyhow!("a thread panicked"))?;
     (report.hot, report.hot_nowhere) = region.locate_pages(&region.hot)?;
     (report.cold, _) = region.locate_pages(&region.cold)?;
-    report.huge_bytes = huge_bytes()?;
+    report.huge_bytes = huge_page_bytes()?;
     report.corrupt_pages = count_corrupt_pages(&region, &memory, &known);
     println!("{}", serde_json::to_string(&report)?);
     Ok(())
@@ -113,7 +114,7 @@ fn measure_accesses(ops: &AtomicU64, mut marked: impl FnMut()) -> Report {
     }
     Report {
         ops: ops.load(Ordering::Relaxed) - from.1,
-        elapsed_ns: u64::try_from(from.0.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        elapsed_ns: to_nanoseconds(from.0.elapsed()),
         ..Report::default()
     }
 }
@@ -132,7 +133,7 @@ fn count_corrupt_pages(region: &Region, memory: &JobMemory, known: &[Known]) -> 
 }
 
 /// Bytes of this process in huge pages.
-fn huge_bytes() -> Result<u64> {
+fn huge_page_bytes() -> Result<u64> {
     let file = "/proc/self/smaps_rollup";
     let text = std::fs::read_to_string(file).context(file)?;
     let mut total = 0;

@@ -50,7 +50,7 @@ pub(super) fn accesses_per_second(of: &Measured) -> Option<f64> {
     Some(jobs.map(MemoryJob::per_second).sum())
 }
 
-pub(super) fn spread_percent(job: &MeasuredJob) -> Option<f64> {
+pub(super) fn spread_percent_of_processes(job: &MeasuredJob) -> Option<f64> {
     let all: u128 = job.each.iter().map(|bytes| u128::from(*bytes)).sum();
     let (least, most) = (job.each.iter().min()?, job.each.iter().max()?);
     let mean = all as f64 / job.each.len() as f64;

@@ -4,7 +4,7 @@
 use super::Unit::{self, Bandwidth, Bytes, BytesPerMinute, Count, Iops, Nanoseconds, Percent};
 use super::compute::{
     accesses_per_second, jain_index, max_bytes, median_bytes, median_of_counted,
-    migrated_per_minute, peak_percent, settle_time, spread_percent,
+    migrated_per_minute, peak_percent, settle_time, spread_percent_of_processes,
 };
 use super::{Metric, MetricSource};
 use crate::measured::{AllocatingJob, Measured, MeasuredCgroup, MeasuredJob, MemoryJob, Placement};
@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Metric] = &[
     job("sync_p99_ns", Nanoseconds, |job| Some(job.sync?.p99_ns as f64), SYNC),
     job("sync_max_ns", Nanoseconds, |job| Some(job.sync?.max_ns as f64), SYNC),
     job("total_ios", Count, |job| Some(job.total_ios as f64), "operations"),
-    job("spread_pct", Percent, spread_percent,
+    job("spread_pct", Percent, spread_percent_of_processes,
         "how far apart what the fastest and the slowest process wrote, of their mean")
         .on_the_twin(),
     job("jain", Count, jain_index,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Units, names, and what figures come to.
 
-use super::compute::{jain_index, spread_percent};
+use super::compute::{jain_index, spread_percent_of_processes};
 use super::*;
 use crate::measured::{IoStalls, Placement, Tiers};
 
@@ -68,12 +68,15 @@ fn shares_of_processes_are_compared() {
         each: each.to_vec(),
         ..MeasuredJob::default()
     };
-    assert_eq!(spread_percent(&job(&[4096, 4096])), Some(0.0));
+    assert_eq!(spread_percent_of_processes(&job(&[4096, 4096])), Some(0.0));
     assert_eq!(jain_index(&job(&[4096, 4096])), Some(1.0));
-    assert_eq!(spread_percent(&job(&[0, 8192])), Some(200.0));
+    assert_eq!(spread_percent_of_processes(&job(&[0, 8192])), Some(200.0));
     assert_eq!(jain_index(&job(&[0, 8192])), Some(0.5));
     assert_eq!(
-        (spread_percent(&job(&[1])), jain_index(&job(&[0, 0]))),
+        (
+            spread_percent_of_processes(&job(&[1])),
+            jain_index(&job(&[0, 0]))
+        ),
         (None, None)
     );
 }

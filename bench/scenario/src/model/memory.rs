@@ -130,7 +130,7 @@ const MOST_NODES: usize = 1024;
 ///
 /// # Errors
 /// What of it is no list of nodes.
-pub fn node_lists(text: &str) -> Result<Vec<Vec<usize>>, String> {
+pub fn parse_node_lists(text: &str) -> Result<Vec<Vec<usize>>, String> {
     let nodes = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         match (first.parse::<usize>(), last.parse::<usize>()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `[cgroup.NAME]`: stock cgroup v2 files for both arms, weir's knobs for arm `weir` only.
 
-use crate::io_max::io_max;
+use crate::io_max::parse_io_max;
 use crate::model::{Cgroup, Disk};
 use config::problem::suggest_known;
 use config::reader::{Table, Value};
@@ -60,7 +60,7 @@ pub(super) fn read_cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgr
                 }
             } else if file == "io.max" {
                 cgroup.files.extend(read_io_max(&value, disks));
-            } else if let Some(text) = stock_file(file, &value) {
+            } else if let Some(text) = read_stock_file(file, &value) {
                 cgroup.files.insert(file.into(), text);
             }
         }
@@ -86,7 +86,7 @@ fn read_copies(value: &Value) -> Option<u32> {
 fn read_io_max(value: &Value, disks: &[Disk]) -> Option<(String, String)> {
     let text = value.string("limits by disk, as in `\"slow wbps=1M\"`")?;
     let names = || disks.iter().map(|disk| disk.name.as_str());
-    match io_max(text) {
+    match parse_io_max(text) {
         Err(why) => value.complain(why),
         Ok(all) => {
             for limit in all
@@ -153,7 +153,7 @@ pub(super) fn read_knob(file: &str, value: &Value) -> Option<String> {
     }
 }
 
-fn stock_file(file: &str, value: &Value) -> Option<String> {
+fn read_stock_file(file: &str, value: &Value) -> Option<String> {
     if FILES.contains(&file) {
         return value.as_scalar();
     }

@@ -181,7 +181,7 @@ pub(super) fn read_twin(root: &Table) -> Twin {
         migrate_bandwidth: bandwidth("migrate"),
         reclaim: table.optional("reclaim").and_then(|v| {
             v.parse_with("`5.14`, `5.16-rc` or `6.12`", |text| {
-                Reclaim::by_name(text).ok_or_else(|| {
+                Reclaim::from_name(text).ok_or_else(|| {
                     format!(
                         "unknown kernel `{}`: expected `5.14`, `5.16-rc` or `6.12`",
                         text.escape_debug()

@@ -3,7 +3,7 @@
 //! it.
 
 use super::{LEAST_MEMORY, name};
-use crate::model::{Agent, Backing, ENGINES, HostSpec, JobMemory, Pattern, Tier, node_lists};
+use crate::model::{Agent, Backing, ENGINES, HostSpec, JobMemory, Pattern, Tier, parse_node_lists};
 use config::problem::suggest_known;
 use config::reader::{Table, Value};
 use config::units;
@@ -66,7 +66,7 @@ pub(super) fn check_node_lists(text: &str, there: usize) -> Result<(), String> {
         format!("`{text}` does not list nodes, fastest first, as in `0;1` or `0-1;2`: {why}")
     };
     let there = there.max(1);
-    let lists = node_lists(text).map_err(wrong)?;
+    let lists = parse_node_lists(text).map_err(wrong)?;
     if lists.len() > MOST_TIERS {
         return Err(wrong(format!("weir knows {MOST_TIERS} tiers")));
     }

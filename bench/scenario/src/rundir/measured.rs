@@ -40,7 +40,7 @@ impl PhaseResult {
         let memory = tiers.iter().flat_map(|tiers| {
             let jobs = self.memory.iter();
             let jobs = jobs.filter(|(_, report)| report.allocations.is_none());
-            jobs.map(|(name, report)| (name.clone(), memory_job(report, &tiers.top_nodes)))
+            jobs.map(|(name, report)| (name.clone(), to_memory_job(report, &tiers.top_nodes)))
         });
         let allocating = self.memory.iter().filter_map(|(name, report)| {
             let allocations = report.allocations.as_ref()?;
@@ -58,7 +58,7 @@ impl PhaseResult {
             }),
             host,
             cgroups: self.cgroup_measures(),
-            tiers: tiers.map(tier_window),
+            tiers: tiers.map(to_tiers),
         }
     }
 
@@ -78,13 +78,13 @@ impl PhaseResult {
         }
         for (path, texts) in &self.dirty_stat {
             cgroups.entry(path.clone()).or_default().stat = measured::summarize_dirty_stat(
-                &knobs::parse_stat(&texts.before).collect(),
-                &knobs::parse_stat(&texts.after).collect(),
+                &knobs::parse_dirty_stat(&texts.before).collect(),
+                &knobs::parse_dirty_stat(&texts.after).collect(),
             );
         }
         if let Some(tiers) = &self.tiers {
             for (path, series) in &tiers.cgroups {
-                cgroups.entry(path.clone()).or_default().places = place_samples(series, tiers);
+                cgroups.entry(path.clone()).or_default().places = to_placements(series, tiers);
             }
         }
         cgroups
@@ -134,7 +134,7 @@ fn read_fio_job(fio: &Value) -> MeasuredJob {
     }
 }
 
-fn memory_job(report: &Report, top_nodes: &[usize]) -> MemoryJob {
+fn to_memory_job(report: &Report, top_nodes: &[usize]) -> MemoryJob {
     let (top, low) = split_by_tier(&report.hot, top_nodes);
     MemoryJob {
         ops: report.ops,
@@ -163,7 +163,7 @@ fn split_by_tier(nodes: &[u64], top_nodes: &[usize]) -> (u64, u64) {
     (top, nodes.iter().sum::<u64>() - top)
 }
 
-fn tier_window(tiers: &TierSamples) -> Tiers {
+fn to_tiers(tiers: &TierSamples) -> Tiers {
     Tiers {
         last_start_ns: tiers.last_start_ns,
         mark_ns: tiers.mark_ns,
@@ -172,7 +172,7 @@ fn tier_window(tiers: &TierSamples) -> Tiers {
     }
 }
 
-fn place_samples(series: &TierSeries, tiers: &TierSamples) -> Vec<Placement> {
+fn to_placements(series: &TierSeries, tiers: &TierSamples) -> Vec<Placement> {
     let samples = series.at_ns.iter().zip(&series.node_bytes);
     let samples = samples.zip(&series.budget_bytes);
     let place = |((at_ns, nodes), budget): ((&u64, &Vec<u64>), &Option<u64>)| {
@@ -298,7 +298,7 @@ mod tests {
             hot_nowhere: 2,
             ..Report::default()
         };
-        let job = memory_job(&report, &[0]);
+        let job = to_memory_job(&report, &[0]);
         assert_eq!(
             (job.hot_low, job.hot, job.elapsed_ns),
             (10, 100, 1_500_000_000)

@@ -17,7 +17,7 @@ use scenario::measured::{
     self, AllocatingJob, IoStalls, Latency, Measured, MeasuredDisk, MeasuredHost, MemoryJob,
     Placement, Tiers,
 };
-use scenario::model::{Job, Phase, Scenario};
+use scenario::model::{Phase, Scenario};
 use std::collections::BTreeMap;
 
 /// Of the phase that has just ended.
@@ -36,15 +36,11 @@ pub(super) fn measure_phase(
         let jobs = scenario.jobs.iter();
         jobs.filter(|job| phase.jobs.contains(&job.name))
     };
-    let allocates = |job: &Job| {
-        let memory = job.memory.as_ref();
-        memory.is_some_and(|memory| memory.pattern.is_allocating())
-    };
-    let tasks_of = running().filter(|job| job.memory.is_none() || allocates(job));
+    let tasks_of = running().filter(|job| job.memory.is_none() || job.is_allocating());
     let (mapping, jobs): (Vec<_>, Vec<_>) = tasks_of
         .zip(&tasks.jobs)
-        .partition(|(job, _)| allocates(job));
-    let readers = running().filter(|job| job.memory.is_some() && !allocates(job));
+        .partition(|(job, _)| job.is_allocating());
+    let readers = running().filter(|job| job.memory.is_some() && !job.is_allocating());
     let has_tiers = !memory.tiers.is_empty();
     let holders = memory.holders.iter().take_while(|_| has_tiers);
     let budgets = memory.toptier_budgets(tasks).filter(|_| has_tiers);
@@ -85,7 +81,7 @@ pub(super) fn measure_phase(
             .collect(),
         memory: readers
             .zip(holders)
-            .map(|(job, holder)| (job.name.clone(), memory_job(holder)))
+            .map(|(job, holder)| (job.name.clone(), to_memory_job(holder)))
             .collect(),
         disks: disks
             .map(|(disk, (written, queued))| {
@@ -171,7 +167,7 @@ fn to_allocating_job(mapped: &Mapped) -> AllocatingJob {
     }
 }
 
-fn memory_job(holder: &MemoryHolder) -> MemoryJob {
+fn to_memory_job(holder: &MemoryHolder) -> MemoryJob {
     let low = holder.held_last.iter().skip(1);
     MemoryJob {
         ops: holder.reads,

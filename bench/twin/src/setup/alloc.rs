@@ -4,7 +4,7 @@
 //! Where such a job is, pages are kept one by one ([`crate::mm::node`]); what protects or bounds a
 //! cgroup's memory is refused there, since the host has one set of lists.
 
-use super::{Refusal, quote_name};
+use super::Refusal;
 use crate::mm::domain::PAGE;
 use crate::mm::node::{Kernel, Node};
 use crate::mm::vmstat::Reclaimed;
@@ -12,18 +12,13 @@ use crate::mm::vmstat::Vmstat;
 use crate::sim::clock::SECOND;
 use crate::task::alloc::Maps;
 use crate::task::fio::Work;
+use config::reader::quote_key;
 use scenario::metric::Name;
 use scenario::model::{Filesystem, Job, Pattern, Reclaim, Scenario};
 
-/// `true` if a job maps memory over and over.
-pub fn is_allocating(job: &Job) -> bool {
-    let memory = job.memory.as_ref();
-    memory.is_some_and(|memory| memory.pattern.is_allocating())
-}
-
 /// Work of each of its processes.
 pub fn allocating_work(job: &Job) -> Option<Work> {
-    let memory = job.memory.as_ref().filter(|_| is_allocating(job))?;
+    let memory = job.memory.as_ref().filter(|_| job.is_allocating())?;
     Some(Work::for_maps(Maps {
         pages: memory.size_bytes / PAGE,
         twice: memory.pattern == Pattern::Churn,
@@ -33,7 +28,7 @@ pub fn allocating_work(job: &Job) -> Option<Work> {
 
 /// The node, which counts pages one by one, if a job maps memory.
 pub fn build_page_node(scenario: &Scenario) -> Option<Node> {
-    if !scenario.jobs.iter().any(is_allocating) {
+    if !scenario.jobs.iter().any(Job::is_allocating) {
         return None;
     }
     let mut disks = scenario.disks.iter().enumerate();
@@ -53,7 +48,7 @@ pub fn refuse_allocating(scenario: &Scenario, works: &[Option<Work>], refusals: 
     let mut refuse = |key: String, why: &str| refusals.push((key, why.to_owned()));
     let swaps = |filesystem| filesystem == Filesystem::Swap;
     let disks = || scenario.disks.iter().enumerate();
-    if !scenario.jobs.iter().any(is_allocating) {
+    if !scenario.jobs.iter().any(Job::is_allocating) {
         let why = "has an effect only where a job has `memory` of the pattern `fault` or `churn`";
         for (index, _) in disks().filter(|(_, disk)| swaps(disk.filesystem)) {
             refuse(format!("disk[{index}].filesystem"), why);
@@ -90,7 +85,7 @@ pub fn refuse_allocating(scenario: &Scenario, works: &[Option<Work>], refusals: 
     }
     for (index, job) in scenario.jobs.iter().enumerate() {
         let huge = job.memory.as_ref().is_some_and(|memory| memory.huge_pages);
-        if is_allocating(job) && huge {
+        if job.is_allocating() && huge {
             let key = format!("job[{index}].memory.huge_pages");
             refuse(key, "the twin does not model huge pages");
         }
@@ -106,7 +101,7 @@ pub fn refuse_allocating(scenario: &Scenario, works: &[Option<Work>], refusals: 
         for file in ["memory.max", "memory.high", "memory.min", "memory.low"] {
             if cgroup.files.contains_key(file) {
                 refuse(
-                    format!("cgroup.{}.\"{file}\"", quote_name(path)),
+                    format!("cgroup.{}.\"{file}\"", quote_key(path)),
                     "the twin does not model it where jobs map memory: run the scenario in the lab",
                 );
             }
@@ -133,7 +128,7 @@ pub fn refuse_allocating(scenario: &Scenario, works: &[Option<Work>], refusals: 
         let limits = cgroup.files.get("io.max");
         if limits.is_some_and(|limits| limits.contains(&disk.name)) {
             refuse(
-                format!("cgroup.{}.\"io.max\"", quote_name(path)),
+                format!("cgroup.{}.\"io.max\"", quote_key(path)),
                 "the twin does not limit the swap disk",
             );
         }

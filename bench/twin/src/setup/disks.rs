@@ -10,7 +10,7 @@ use crate::sim::random::Random;
 use crate::task::fio::Work;
 use crate::writeback::flusher::time_for_1024_pages;
 use policy::division::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
-use scenario::io_max::io_max;
+use scenario::io_max::parse_io_max;
 use scenario::model::{Disk, DiskKind, Filesystem, Reclaim, Scenario, Timing};
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ pub fn journal_kind(scenario: &Scenario, disk: &Disk) -> JournalKind {
 /// Why it cannot be modelled.
 pub fn check_cgroup_file(file: &str, value: &str, divided: bool) -> Result<(), String> {
     if file == "io.max" {
-        return io_max(value).map(drop);
+        return parse_io_max(value).map(drop);
     }
     if !divided {
         return Err("has no effect without iocost: add `io_cost = true` to `[[disk]]`".into());
@@ -149,7 +149,9 @@ pub fn new_device(
     let mut limits = BTreeMap::new();
     for (index, cgroup) in cgroups.iter().enumerate() {
         let text = settings(&cgroup.path).and_then(|cgroup| cgroup.files.get("io.max"));
-        let all = text.and_then(|text| io_max(text).ok()).unwrap_or_default();
+        let all = text
+            .and_then(|text| parse_io_max(text).ok())
+            .unwrap_or_default();
         for limit in all.iter().filter(|limit| limit.disk == disk.name) {
             for (is_read, bytes, requests) in [
                 (true, limit.rbps, limit.riops),

@@ -26,15 +26,10 @@ fn first_beyond_limit(
     (path, cgroup): (&str, &Cgroup),
 ) -> Option<Refusal> {
     let most = memory::least_limit(&cgroup.files) / PAGE;
-    let is_inside = |home: &str| {
-        let below = home.strip_prefix(path);
-        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
-    };
     let mut all = 0u64;
     let mut jobs = scenario.jobs.iter().zip(works).enumerate();
     let over = jobs.find(|(_, (job, work))| {
-        let home = job.cgroup.as_deref().unwrap_or_default();
-        let runs = phase.jobs.contains(&job.name) && is_inside(home);
+        let runs = phase.jobs.contains(&job.name) && job.is_in_subtree(path);
         let Some(work) = work.as_ref().filter(|work| runs && work.holds > 0) else {
             return false;
         };

@@ -26,13 +26,7 @@ const FIO: u64 = (8 << 20) / PAGE;
 
 /// The most fio jobs that a phase runs at or below a cgroup.
 fn most_fio_jobs(scenario: &Scenario, path: &str) -> u64 {
-    let is_inside = |job: &&Job| {
-        let below = job
-            .cgroup
-            .as_deref()
-            .and_then(|home| home.strip_prefix(path));
-        !job.fio.is_empty() && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    let is_inside = |job: &&Job| !job.fio.is_empty() && job.is_in_subtree(path);
     let in_phase = |phase: &Phase| {
         let jobs = scenario.jobs.iter().filter(is_inside);
         jobs.filter(|job| phase.jobs.contains(&job.name)).count() as u64

@@ -221,7 +221,7 @@ pub fn phase_holders(
     let last = now + running.clone().map(delay).max().unwrap_or(0);
     let ends = last + phase.duration_ms * MS;
     running
-        .filter(|job| !super::alloc::is_allocating(job))
+        .filter(|job| !job.is_allocating())
         .filter_map(|job| {
             let memory = job.memory.as_ref()?;
             let pages = memory.size_bytes / PAGE;

@@ -76,7 +76,7 @@ impl Assistants {
                 std::mem::take(&mut device.ran) * 1_000 / LOOKS,
                 std::mem::take(&mut device.waited) * 1_000 / LOOKS,
             );
-            device.assist.take_look(&Look {
+            device.assist.adapt_by_look(&Look {
                 elapsed_ms: LOOKS * BEAT_MS,
                 flusher_ran: ran,
                 flusher_waited: waited,

@@ -143,9 +143,9 @@ impl Hooks {
                 available: dirtyable,
                 ..weir.look
             };
-            beat.seconds = headroom.take_beat(&weir.drain, &beat, &look);
+            beat.seconds = headroom.adapt_by_beat(&weir.drain, &beat, &look);
         }
-        weir.drain.take_beat(&beat);
+        weir.drain.adapt_by_beat(&beat);
         weir.stock = thresh;
         let after = weir.drain_limit(thresh);
         if after < before {

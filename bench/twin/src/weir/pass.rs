@@ -141,7 +141,7 @@ impl Hooks {
         let Some(weir) = &mut self.weir else { return };
         weir.judged_by = judged_by;
         let is_judged = judged_by != Decider::Cgroup && kind == Pass::Writer;
-        if is_judged && limits.is_braking() {
+        if is_judged && limits.brakes_writers() {
             weir.groups[index].stats.held += 1;
         }
     }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir::host::doctor::sum_up;
+use weir::host::doctor::worst_verdict;
 use weir::host::requirements::{Check, CheckVerdict};
 use weir::output;
 
@@ -52,7 +52,7 @@ pub struct Opinion {
 impl Opinion {
     /// Sums up what the oracle found.
     pub fn from_checks(checks: &[Check]) -> Opinion {
-        let verdict = sum_up(checks);
+        let verdict = worst_verdict(checks);
         let of_it = checks
             .iter()
             .filter(|check| check.verdict == verdict && verdict != CheckVerdict::Ok);

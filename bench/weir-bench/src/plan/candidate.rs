@@ -8,7 +8,7 @@ use scenario::model::{Arm, Job, Op, Scenario};
 
 /// The knobs that a scenario itself sets, or else those that may do, as `parse` takes them: what
 /// is tried first comes first.
-pub fn own_knobs(scenario: &Scenario, stock: bool) -> Vec<String> {
+pub fn knobs_to_search(scenario: &Scenario, stock: bool) -> Vec<String> {
     let cgroups = scenario.cgroups.iter().flat_map(|(path, cgroup)| {
         let files = cgroup.knobs.keys();
         files.map(move |file| format!("{path}/{file}"))
@@ -65,7 +65,7 @@ fn held_writers(scenario: &Scenario) -> Vec<&Job> {
     let held = |job: &&Job| {
         let metrics = scenario.expects.iter().map(|expect| &expect.metric);
         let mut names = metrics.filter_map(|metric| Name::parse_full_name(metric));
-        has_pattern(job, "write")
+        is_fio_pattern(job, "write")
             && names.any(|name| {
                 let metric = name.metric.as_str();
                 let of_writes =
@@ -91,7 +91,7 @@ fn waiting_jobs(scenario: &Scenario) -> Vec<&Job> {
         let mut metrics = scenario.expects.iter().map(|expect| &expect.metric);
         metrics.any(|metric| {
             Name::parse_full_name(metric).is_some_and(|name| {
-                let reads = has_pattern(job, "read") && name.metric.starts_with("clat_");
+                let reads = is_fio_pattern(job, "read") && name.metric.starts_with("clat_");
                 name.subject == job.name && (reads || name.metric.starts_with("sync_"))
             })
         })
@@ -108,7 +108,7 @@ fn cgroups_beside<'a>(scenario: &'a Scenario, waits: &[&Job]) -> Vec<&'a str> {
             .iter()
             .any(|other| other.disk == job.disk && other.cgroup != job.cgroup);
         let Some(cgroup) = &job.cgroup else { continue };
-        if has_pattern(job, "write")
+        if is_fio_pattern(job, "write")
             && beside
             && syncs == [false; 2]
             && !cgroups.contains(&cgroup.as_str())
@@ -120,7 +120,7 @@ fn cgroups_beside<'a>(scenario: &'a Scenario, waits: &[&Job]) -> Vec<&'a str> {
 }
 
 /// Returns whether a fio job's pattern is `way` or the same at random.
-fn has_pattern(job: &Job, way: &str) -> bool {
-    let pattern = job.fio.get("rw").or_else(|| job.fio.get("readwrite"));
-    pattern.is_some_and(|pattern| pattern.trim_start_matches("rand") == way)
+fn is_fio_pattern(job: &Job, way: &str) -> bool {
+    job.fio_pattern()
+        .is_some_and(|pattern| pattern.trim_start_matches("rand") == way)
 }

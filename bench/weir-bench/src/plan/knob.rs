@@ -467,14 +467,7 @@ fn memory_limit(scenario: &Scenario, path: &str, file: &str) -> u64 {
 /// Bytes per second of the slowest disk that jobs at or below `cgroup` have files on; of all disks
 /// if none has any, or for the whole host.
 fn slowest_rate(scenario: &Scenario, cgroup: Option<&str>) -> u64 {
-    let is_within = |job: &&Job| match (cgroup, &job.cgroup) {
-        (None, _) => true,
-        (Some(path), Some(home)) => {
-            let below = home.strip_prefix(path);
-            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        }
-        (Some(_), None) => false,
-    };
+    let is_within = |job: &&Job| cgroup.is_none_or(|path| job.is_in_subtree(path));
     let used = |name: &str| {
         let mut jobs = scenario.jobs.iter().filter(is_within);
         jobs.any(|job| job.disk == name)

@@ -172,7 +172,7 @@ impl<'a, T> KnobSearch<'a, T> {
     }
 
     fn probe_extremes(&mut self, off: &Point) -> Result<()> {
-        let strongest = |knob: usize| with(off, knob, self.scales[knob].last_step());
+        let strongest = |knob: usize| with_step(off, knob, self.scales[knob].last_step());
         let mut points: Vec<Point> = (0..self.scales.len()).map(strongest).collect();
         let all = |part: fn(&[u64]) -> u64| {
             let rungs = self
@@ -202,7 +202,10 @@ impl<'a, T> KnobSearch<'a, T> {
         let mut at = from;
         for knob in 0..self.scales.len() {
             let between = self.scales[knob].steps_around(at[knob]);
-            let points: Vec<Point> = between.iter().map(|step| with(&at, knob, *step)).collect();
+            let points: Vec<Point> = between
+                .iter()
+                .map(|step| with_step(&at, knob, *step))
+                .collect();
             self.try_points(&points)?;
             let mut least = self.miss_at(&at)?;
             for point in points {
@@ -248,7 +251,10 @@ impl<'a, T> KnobSearch<'a, T> {
                     return Ok(at);
                 }
                 let rungs = self.scales[knob].doubling_steps();
-                let points: Vec<Point> = rungs.iter().map(|step| with(&at, knob, *step)).collect();
+                let points: Vec<Point> = rungs
+                    .iter()
+                    .map(|step| with_step(&at, knob, *step))
+                    .collect();
                 self.try_points(&points)?;
                 for point in points {
                     let miss = self.tried[&point].miss;
@@ -277,14 +283,14 @@ impl<'a, T> KnobSearch<'a, T> {
     }
 
     fn ease_one(&mut self, mut at: Point, knob: usize) -> Result<Point> {
-        let off = with(&at, knob, 0);
+        let off = with_step(&at, knob, 0);
         if self.miss_at(&off)? == 0.0 {
             return Ok(off);
         }
         let scale = self.scales[knob];
         let mut too_weak = 0;
         for rung in scale.doubling_steps().into_iter().rev() {
-            let weaker = with(&at, knob, rung);
+            let weaker = with_step(&at, knob, rung);
             if rung == 0 || rung >= at[knob] {
                 continue;
             }
@@ -295,7 +301,7 @@ impl<'a, T> KnobSearch<'a, T> {
             at = weaker;
         }
         while scale.is_worth_trying(too_weak, at[knob]) {
-            let middle = with(&at, knob, too_weak + (at[knob] - too_weak) / 2);
+            let middle = with_step(&at, knob, too_weak + (at[knob] - too_weak) / 2);
             if self.miss_at(&middle)? == 0.0 {
                 at = middle;
             } else {
@@ -310,11 +316,11 @@ impl<'a, T> KnobSearch<'a, T> {
     pub fn next_weaker(&self, point: &Point, knob: usize) -> Option<(u64, &Trial<T>)> {
         (0..point[knob])
             .rev()
-            .find_map(|step| Some((step, self.tried.get(&with(point, knob, step))?)))
+            .find_map(|step| Some((step, self.tried.get(&with_step(point, knob, step))?)))
     }
 }
 
-fn with(point: &Point, knob: usize, step: u64) -> Point {
+fn with_step(point: &Point, knob: usize, step: u64) -> Point {
     let mut point = point.clone();
     point[knob] = step;
     point

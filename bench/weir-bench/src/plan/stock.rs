@@ -2,7 +2,7 @@
 //! A plan for hosts that allow no module: knobs are tried as the agent's stock mode keeps them
 //! ([`agent::stock::translate`]), and what that keeps of the module's gain is told.
 
-use super::{Mode, Plan, one_run};
+use super::{Mode, Plan, run_twin_once};
 use crate::twin::as_refusals;
 use agent::stock::translate::{self, CgroupMemory, HostLimits};
 use anyhow::{Result, bail};
@@ -39,7 +39,7 @@ impl KeptGain {
 
 /// A run without the module, as if it were arm weir.
 pub fn run(scenario: &Scenario, seed: u64) -> Result<Run> {
-    let mut run = one_run(&translate_scenario(scenario)?, Arm::Stock, seed)?;
+    let mut run = run_twin_once(&translate_scenario(scenario)?, Arm::Stock, seed)?;
     run.arm = Arm::Weir;
     let metrics = std::mem::take(&mut run.metrics).into_iter();
     run.metrics = metrics
@@ -168,7 +168,7 @@ pub fn agent_policy(scenario: &Scenario, before: &Scenario) -> Vec<String> {
 }
 
 /// The figures of each plan that expectations are about and the module changes as they ask.
-pub fn kept_figures(scenario: &Scenario, module: &Plan, without: &Plan) -> Vec<KeptGain> {
+pub fn figures_of_gains(scenario: &Scenario, module: &Plan, without: &Plan) -> Vec<KeptGain> {
     let mut all: Vec<KeptGain> = Vec::new();
     for expect in &scenario.expects {
         let figures = || {
@@ -203,7 +203,7 @@ fn least_kept(kept: &[KeptGain]) -> Option<f64> {
 /// Runs both searches and prints the plan without the module.
 pub fn print(module: &Plan, without: &Plan, scenario: &Scenario, as_json: bool) -> Result<()> {
     debug_assert!(module.mode == Mode::Module && without.mode == Mode::Stock);
-    let kept = kept_figures(scenario, module, without);
+    let kept = figures_of_gains(scenario, module, without);
     if as_json {
         return output::print_json(&to_json(without, &kept));
     }

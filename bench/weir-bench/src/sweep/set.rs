@@ -29,10 +29,10 @@ pub fn all_combinations(sets: &[String]) -> Result<Vec<Vec<Setting>>> {
 }
 
 /// The scenario with some keys set.
-pub fn scenario_with(text: &str, settings: &[Setting], shown: &str) -> Result<Scenario> {
+pub fn parse_with_settings(text: &str, settings: &[Setting], shown: &str) -> Result<Scenario> {
     let mut root: Value = Value::Table(toml::from_str(text).context("reading the scenario anew")?);
     for (key, value) in settings {
-        set(&mut root, key, value).with_context(|| format!("--set {key}={value}"))?;
+        set_key(&mut root, key, value).with_context(|| format!("--set {key}={value}"))?;
     }
     let text = toml::to_string(&root).context("writing the scenario anew")?;
     let named: Vec<String> = settings
@@ -52,7 +52,7 @@ pub fn scenario_with(text: &str, settings: &[Setting], shown: &str) -> Result<Sc
 
 /// Sets a dotted key (`cgroup.victim."memory.dirty_min"`, `disk[0].write_bandwidth`); the table it
 /// is in must be there.
-fn set(root: &mut Value, key: &str, text: &str) -> Result<()> {
+fn set_key(root: &mut Value, key: &str, text: &str) -> Result<()> {
     let mut parts = split_key(key)?;
     let last = parts.pop().ok_or_else(|| anyhow!("no key"))?;
     let mut at = root;

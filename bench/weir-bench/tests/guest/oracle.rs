@@ -128,7 +128,7 @@ fn a_kernel_without_arguments_is_refused() {
     assert_eq!(status, Some(1));
     assert!(text.contains("FAIL  ftrace args"), "{text}");
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let built = lab::module::module_for(&cache, &kernel, &tree, &[]);
+    let built = lab::module::build_weir_module(&cache, &kernel, &tree, &[]);
     let why = format!("{:#}", built.expect_err("not built"));
     assert!(
         why.contains("weir needs CONFIG_DYNAMIC_FTRACE_WITH_ARGS"),

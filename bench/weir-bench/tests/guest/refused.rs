@@ -83,7 +83,7 @@ fn agrees(variant: Variant, right: Right) {
         Right::NotBuilt { oracle, compiler } => {
             refuses(&kernel.image, oracle);
             let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-            let built = lab::module::module_for(&cache, &kernel, &tree, &[]);
+            let built = lab::module::build_weir_module(&cache, &kernel, &tree, &[]);
             let why = format!("{:#}", built.expect_err("not built"));
             println!("{why}");
             assert!(why.contains(compiler), "{why}");

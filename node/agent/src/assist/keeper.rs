@@ -200,7 +200,7 @@ impl Device {
             .max(1);
         let time = elapsed.as_millis().max(1) * u128::from(alive);
         let permille = |part: u64| part * 1_000 / looks;
-        self.assist.take_look(&Look {
+        self.assist.adapt_by_look(&Look {
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             flusher_ran: permille(std::mem::take(&mut self.ran)),
             flusher_waited: permille(std::mem::take(&mut self.waited)),

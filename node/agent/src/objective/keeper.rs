@@ -262,7 +262,7 @@ impl ObjectiveKeeper {
             kept: 0,
         };
         let before = of.objective.budget;
-        of.objective.take_look(&look);
+        of.objective.adapt_by_look(&look);
         of.level = of.objective.level_pages(of.settings.floor, &held);
         if of.objective.budget != before {
             self.journal.log_event(&JournalEvent::Budget {

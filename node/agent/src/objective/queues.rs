@@ -131,7 +131,7 @@ impl DiskQueue {
             measured: of.value.is_some().into(),
             kept: KEPT,
         };
-        self.objective.take_look(&look);
+        self.objective.adapt_by_look(&look);
     }
 }
 

@@ -133,7 +133,7 @@ impl Windows {
                 self.narrow = Narrow::default();
             }
         } else {
-            self.narrow.take_look(&look);
+            self.narrow.adapt_by_look(&look);
         }
         self.is_spent = self.holders.is_empty() || (of.is_on && self.narrow.is_spent(&look));
         self.each = self.are_set().then(|| self.compute_window());

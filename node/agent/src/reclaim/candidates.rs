@@ -133,7 +133,7 @@ pub fn read_counts(directory: &Path) -> Option<ReclaimCounts> {
 }
 
 fn counts_in(stat: &str) -> ReclaimCounts {
-    let pages = |name| PageSize::running().to_units(find_counter(stat, name));
+    let pages = |name| PageSize::running().units_of_pages(find_counter(stat, name));
     let refaulted = ["workingset_refault_anon", "workingset_refault_file"];
     ReclaimCounts {
         stolen: pages("pgsteal"),

@@ -65,8 +65,8 @@ impl HostMemory {
         let memory = sum_zones(&self.read_text("proc/zoneinfo")?);
         let page = PageSize::running();
         Ok(ZoneMemory {
-            managed: page.to_units(memory.managed),
-            free: page.to_units(memory.free),
+            managed: page.units_of_pages(memory.managed),
+            free: page.units_of_pages(memory.free),
         })
     }
 

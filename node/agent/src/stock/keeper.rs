@@ -219,7 +219,12 @@ impl StockKeeper {
             let key = (place.directory.clone(), StockSetting::High);
             let before = self.wanted.get(&key);
             let pages = keep_if_close(before.map(String::as_str), pages);
-            wanted.insert(key, PageSize::running().limit_bytes(pages).to_string());
+            wanted.insert(
+                key,
+                PageSize::running()
+                    .ceiling_bytes_of_units(pages)
+                    .to_string(),
+            );
         }
         self.wanted = wanted;
         match self.rules.stock.mode {
@@ -275,7 +280,7 @@ impl StockKeeper {
                 .get(&key)
                 .and_then(|of| of.strip_prefix("bytes "));
             let pages = keep_if_close(before, pages);
-            let bytes = PageSize::running().limit_bytes(pages);
+            let bytes = PageSize::running().ceiling_bytes_of_units(pages);
             (key, format!("bytes {bytes}"))
         });
         Ok(limit)
@@ -499,7 +504,7 @@ fn read_host_limits(root: &Path) -> Result<HostLimits> {
     let pages = |key| {
         let pages =
             find_value(&text, key).with_context(|| format!("{} has no {key}", path.display()))?;
-        Ok::<u64, anyhow::Error>(PageSize::running().to_units(pages))
+        Ok::<u64, anyhow::Error>(PageSize::running().units_of_pages(pages))
     };
     Ok(HostLimits {
         limit: pages("nr_dirty_threshold")?,

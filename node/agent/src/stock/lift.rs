@@ -87,10 +87,10 @@ impl Lift {
                     ran: u32::from(doing.values().any(|of| of.ran)),
                     waited: u32::from(doing.values().any(|of| of.waited)),
                 };
-                self.headroom.take_beat(&self.drain, &beat, &look)
+                self.headroom.adapt_by_beat(&self.drain, &beat, &look)
             }
         };
-        self.drain.take_beat(&beat);
+        self.drain.adapt_by_beat(&beat);
         Ok(())
     }
 
@@ -110,7 +110,7 @@ fn read(root: &Path, own: &str, is_lifted: bool) -> Result<(Beat, VmCounters)> {
     let path = root.join("proc/vmstat");
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let units = |pages| PageSize::running().to_units(pages);
+    let units = |pages| PageSize::running().units_of_pages(pages);
     let count = |key: &str| {
         let count =
             find_value(&text, key).with_context(|| format!("{} has no {key}", path.display()));

@@ -258,7 +258,7 @@ pub fn format_list(nodes: &[u32]) -> String {
 /// Nodes by what their zones add up to.
 fn sum_zones(page: PageSize, text: &str) -> BTreeMap<u32, Node> {
     let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
-    let number = |pages: &str| page.to_units(pages.parse().unwrap_or(0));
+    let number = |pages: &str| page.units_of_pages(pages.parse().unwrap_or(0));
     let mut current = None;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("Node ") {
@@ -296,7 +296,7 @@ fn sum_free_blocks(page: PageSize, buddyinfo: &str) -> BTreeMap<u32, u64> {
         let pages = blocks
             .enumerate()
             .map(|(order, count): (_, u64)| count << order);
-        *nodes.entry(node).or_insert(0) += page.to_units(pages.sum());
+        *nodes.entry(node).or_insert(0) += page.units_of_pages(pages.sum());
     }
     nodes
 }

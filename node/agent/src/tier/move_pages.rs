@@ -64,12 +64,12 @@ impl MovePages {
         let host = self.host.clone();
         let page = PageSize::running();
         let to = spread_pages(&wanted.to, wanted.pages).into_iter();
-        let pages = page.pages_in(wanted.pages);
+        let pages = page.pages_of_units(wanted.pages);
         let mut search = PageSearch {
             host: &host,
             from: wanted.from.iter().map(|node| node.id as i32).collect(),
             to: to
-                .map(|(node, pages)| (node, page.pages_in(pages)))
+                .map(|(node, pages)| (node, page.pages_of_units(pages)))
                 .collect(),
             until: Instant::now() + PATIENCE,
             stop,
@@ -192,7 +192,7 @@ impl PageSearch<'_> {
     fn move_found(&mut self, pid: i32, pages: &[u64]) -> Result<(), Errno> {
         let mut rest = pages;
         while let (Some((node, takes)), false) = (self.to.first().copied(), rest.is_empty()) {
-            let room = PageSize::running().pages_in(self.host.node_room(node));
+            let room = PageSize::running().pages_of_units(self.host.node_room(node));
             if room == 0 {
                 self.outcome.why = Some(FULL.into());
                 self.to.remove(0);
@@ -248,9 +248,9 @@ fn explain_shortfall(hidden: u64, balancing: bool) -> String {
 fn to_4kib_pages(outcome: MoveOutcome) -> MoveOutcome {
     let page = PageSize::running();
     MoveOutcome {
-        moved: page.to_units(outcome.moved),
-        failed: page.to_units(outcome.failed),
-        shared: page.to_units(outcome.shared),
+        moved: page.units_of_pages(outcome.moved),
+        failed: page.units_of_pages(outcome.failed),
+        shared: page.units_of_pages(outcome.shared),
         ..outcome
     }
 }

@@ -26,7 +26,7 @@ const ROOT_INODE: u64 = 1;
 
 /// Says it for one pause.
 pub fn deciding_domain(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Decider {
-    let by = throttled.by.as_deref().and_then(Decider::by_name);
+    let by = throttled.by.as_deref().and_then(Decider::from_name);
     if let Some(by) = by.filter(|by| *by != Decider::Unknown) {
         return by;
     }

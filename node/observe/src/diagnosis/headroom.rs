@@ -114,5 +114,5 @@ fn seconds_with_room(seen: &Observation, limits: &Limits, host: &HostSettings, r
         available: host.available.map_or(host.dirtyable, |bytes| bytes / PAGE),
         ..Look::default()
     };
-    headroom.take_beat(&drain, &beat, &look)
+    headroom.adapt_by_beat(&drain, &beat, &look)
 }

@@ -111,7 +111,7 @@ fn levels_by_files(seen: &Observation, path: &str) -> (Option<u64>, Option<u64>)
     let limit = limit::limit_by_files(seen, |path| seen.cgroup_at(path), cgroup);
     let freerun = host.zip(limit).map(|(host, limit)| {
         let pages = limit / PAGE;
-        let background = policy::arith::share_of(pages, host.background, host.thresh.max(1));
+        let background = policy::arith::scale_pages(pages, host.background, host.thresh.max(1));
         policy::arith::freerun_level(pages, background) * PAGE
     });
     (freerun, freerun.map(|_| cgroup.dirty + cgroup.writeback))

@@ -25,7 +25,7 @@ fn limits_in(pages: PageSize, vmstat: &str) -> Limits {
             "nr_dirty_background_threshold" => &mut limits.background,
             _ => continue,
         };
-        *slot = pages.to_units(value.parse().unwrap_or(0));
+        *slot = pages.units_of_pages(value.parse().unwrap_or(0));
     }
     limits
 }
@@ -42,7 +42,7 @@ pub fn read_vmscan(root: &Path) -> Vmscan {
     let text = read_text(&root.join("proc/vmstat"));
     let mut vmscan = Vmscan::default();
     for (name, number) in vmscan.named_counters() {
-        *number = PageSize::running().to_units(flat_value(&text, name));
+        *number = PageSize::running().units_of_pages(flat_value(&text, name));
     }
     vmscan
 }
@@ -75,7 +75,7 @@ impl HostSettings {
             background_bytes: setting("dirty_background_bytes"),
             background_ratio: setting("dirty_background_ratio"),
             dirtyable: PageSize::running()
-                .to_units(dirtyable_pages(&read_text(&root.join("proc/zoneinfo")))),
+                .units_of_pages(dirtyable_pages(&read_text(&root.join("proc/zoneinfo")))),
             memory: bytes("MemTotal:").unwrap_or(0),
             free: bytes("MemFree:").unwrap_or(0),
             available: bytes("MemAvailable:"),

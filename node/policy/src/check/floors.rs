@@ -115,7 +115,7 @@ pub(super) fn check_floor_pass(pass: &FloorPass, more: u64) {
 pub(super) fn check_floor_cover(pass: &FloorPass, floors: &[Cover]) {
     let found = |floors: &mut dyn Iterator<Item = &Cover>| {
         let mut found = FloorPass { floor: 0, ..*pass };
-        floors.for_each(|floor| found.cover_by(floor));
+        floors.for_each(|floor| found.consider_floor(floor));
         found
     };
     let decides = found(&mut floors.iter());

@@ -91,7 +91,7 @@ pub(super) fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: P
     let level = ceiling::freerun_level(ceiling, &stock);
     if kind == Pass::Writer && ceiling <= PAGES_MAX && counted > level.saturating_add(2) {
         assert!(
-            limits.is_braking(),
+            limits.brakes_writers(),
             "above the freerun level of its ceiling"
         );
     }
@@ -146,14 +146,14 @@ pub(super) fn check_drain(mut drain: Drain, beat: &Beat) {
         }
     };
     let old = in_force(&drain);
-    drain.take_beat(beat);
+    drain.adapt_by_beat(beat);
     let new = in_force(&drain);
     let held = arith::saturate_pages(
         arith::saturate_pages(beat.dirty) + arith::saturate_pages(beat.writeback),
     );
     let withdrawn = old.min(arith::saturate_pages(held + held / 32 + 1));
     assert!(new >= withdrawn, "stays above what is held on its way down");
-    let bound = arith::share_of(beat.dirtyable, PERCENT_OF_DIRTYABLE, 100);
+    let bound = arith::scale_pages(beat.dirtyable, PERCENT_OF_DIRTYABLE, 100);
     assert!(
         new <= thresh.max(bound).max(withdrawn),
         "bounded by dirtyable memory, or on its way down"

@@ -16,14 +16,14 @@ pub(super) fn check_budgets(tiers: &Tiers, ratio: u32, limit: u64) {
     assert_eq!(budgets.iter().sum::<u64>(), limit, "all of it, once");
     let mut before = 0;
     for tier in 0..TIERS_MAX as u32 {
-        let upto = tiers.upto(ratio, limit, tier);
+        let upto = tiers.budget_up_to(ratio, limit, tier);
         assert!(upto >= before && upto <= limit, "more tiers, no less");
         before = upto;
     }
-    let more = tiers.upto(ratio, limit.saturating_add(1).min(PAGES_MAX), 0);
+    let more = tiers.budget_up_to(ratio, limit.saturating_add(1).min(PAGES_MAX), 0);
     assert!(more >= budgets[0], "more limit, no less on top");
     assert!(
-        !(tiers.raises(ratio, BY_CAPACITY) && tiers.raises(BY_CAPACITY, ratio)),
+        !(tiers.raises_budget(ratio, BY_CAPACITY) && tiers.raises_budget(BY_CAPACITY, ratio)),
         "one is the lower"
     );
 }

@@ -175,7 +175,7 @@ const STATE: &[(&str, u32)] = &[("state", 9)];
 
 fn misfits(bytes: &[u8], reparents: bool) -> Vec<(Kind, Fit, &'static str)> {
     let btf = Btf::read(bytes).expect("BTF");
-    let needs = judge_kernel(&btf, reparents).into_iter();
+    let needs = list_needs(&btf, reparents).into_iter();
     needs
         .filter(|need| need.fit != Fit::Fits)
         .map(|need| (need.kind, need.fit, need.name))
@@ -210,7 +210,7 @@ fn kernels_of_both_forms_fit() {
 #[test]
 fn each_name_that_is_missing_is_told() {
     let whole = kernel(STATE, FUNCTIONS, DTC);
-    let needs = judge_kernel(&Btf::read(&whole).expect("BTF"), false);
+    let needs = list_needs(&Btf::read(&whole).expect("BTF"), false);
     for need in needs
         .iter()
         .filter(|need| need.name != "state_pending" && need.name != "state_local")
@@ -306,7 +306,7 @@ proptest! {
         }
         let len = bytes.len() - len.index(9);
         if let Some(btf) = Btf::read(&bytes[..len]) {
-            let needs = judge_kernel(&btf, true);
+            let needs = list_needs(&btf, true);
             prop_assert_eq!(needs.len(), needed_functions().count() + 1 + 7 + 7 + 4);
         }
     }

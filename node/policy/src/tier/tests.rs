@@ -158,7 +158,7 @@ impl Machine {
 #[test]
 fn budgets_of_the_example() {
     let host = Tiers::new(&[75 * GIB, 25 * GIB]);
-    let top = |limit: u64| host.upto(BY_CAPACITY, limit * GIB, 0);
+    let top = |limit: u64| host.budget_up_to(BY_CAPACITY, limit * GIB, 0);
     assert_eq!(
         [8, 12, 20, 24].map(top),
         [6 * GIB, 9 * GIB, 15 * GIB, 18 * GIB]
@@ -182,20 +182,20 @@ fn one_tier_is_no_choice() {
         Tiers::new(&[]),
         Tiers::new(&[0, 0, 0]),
     ] {
-        assert_eq!(tiers.upto(10, 1_000, 0), 1_000);
+        assert_eq!(tiers.budget_up_to(10, 1_000, 0), 1_000);
         assert_eq!(tiers.budget(BY_CAPACITY, 1_000, 0), 1_000);
         assert_eq!(tiers.budget(BY_CAPACITY, 1_000, 1), 0);
     }
-    assert_eq!(Tiers::new(&[0, GIB]).upto(BY_CAPACITY, 1_000, 0), 0);
+    assert_eq!(Tiers::new(&[0, GIB]).budget_up_to(BY_CAPACITY, 1_000, 0), 0);
 }
 
 #[test]
 fn a_raise_is_judged_by_what_it_grants() {
     let mut host = Tiers::new(&[75 * GIB, 25 * GIB]);
-    assert!(host.raises(BY_CAPACITY, 76) && !host.raises(BY_CAPACITY, 75));
-    assert!(host.raises(30, BY_CAPACITY) && !host.raises(100, BY_CAPACITY));
+    assert!(host.raises_budget(BY_CAPACITY, 76) && !host.raises_budget(BY_CAPACITY, 75));
+    assert!(host.raises_budget(30, BY_CAPACITY) && !host.raises_budget(100, BY_CAPACITY));
     host.ratio = 20;
-    assert!(host.raises(BY_CAPACITY, 30) && !host.raises(30, BY_CAPACITY));
+    assert!(host.raises_budget(BY_CAPACITY, 30) && !host.raises_budget(30, BY_CAPACITY));
 }
 
 /// The published host: three that fill first and one that comes last.

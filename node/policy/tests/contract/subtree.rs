@@ -82,7 +82,7 @@ impl Tree {
             ..FloorPass::default()
         };
         for at in self.path(cgroup) {
-            pass.cover_by(&Cover {
+            pass.consider_floor(&Cover {
                 floor: self.floors[at],
                 claim: claims[at],
                 ..Cover::default()

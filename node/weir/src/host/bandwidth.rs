@@ -54,10 +54,10 @@ pub fn run(args: &BandwidthArgs) -> Result<ExitCode> {
     }
     let tree = Hierarchy::open(&cgroup::mounted_directory(&system.full_path(""))?)?;
     let root = system.full_path("");
-    let outcome = BoundUnit::find_unit(&root, &tree, &args.unit).and_then(|unit| match &args.rate {
-        None => Ok(unit.describe_bound()),
+    let outcome = BoundUnit::find_bound_unit(&root, &tree, &args.unit).and_then(|unit| match &args.rate {
+        None => Ok(unit.describe_bandwidth()),
         Some(rate) => {
-            let mut message = unit.set_bound(rate)?;
+            let mut message = unit.set_bandwidth(rate)?;
             if let Some(why) = reload_units().err() {
                 message += &format!("\n{why:#}");
             }
@@ -107,7 +107,7 @@ struct BoundUnit<'a> {
 }
 
 impl<'a> BoundUnit<'a> {
-    fn find_unit(root: &'a Path, tree: &Hierarchy, named: &str) -> Result<BoundUnit<'a>> {
+    fn find_bound_unit(root: &'a Path, tree: &Hierarchy, named: &str) -> Result<BoundUnit<'a>> {
         let full_name = match named.contains('.') {
             true => named.to_owned(),
             false => format!("{named}.service"),
@@ -133,13 +133,13 @@ impl<'a> BoundUnit<'a> {
         Ok(BoundUnit { root, name, cgroup })
     }
 
-    fn drop_in(&self) -> PathBuf {
+    fn drop_in_path(&self) -> PathBuf {
         let directory = format!("{}/{}.d", units::WRITTEN, self.name);
         self.root.join(directory).join(FILE)
     }
 
     /// Sets the bound now and for later; returns what was done.
-    fn set_bound(&self, rate: &str) -> Result<String> {
+    fn set_bandwidth(&self, rate: &str) -> Result<String> {
         let is_cleared = KNOB.is_default(rate);
         let name = &self.name;
         if !is_cleared && !self.root.join("sys/module/weir").exists() {
@@ -159,7 +159,7 @@ impl<'a> BoundUnit<'a> {
                 written => written.with_context(|| format!("cannot write {}", file.display()))?,
             }
         }
-        let drop_in = self.drop_in();
+        let drop_in = self.drop_in_path();
         if is_cleared {
             match fs::remove_file(&drop_in) {
                 Err(why) if why.kind() == ErrorKind::NotFound => {}
@@ -189,7 +189,7 @@ impl<'a> BoundUnit<'a> {
         units::read(self.root, &self.name).remove(KEY)
     }
 
-    fn describe_bound(&self) -> String {
+    fn describe_bandwidth(&self) -> String {
         let file = self
             .cgroup
             .as_ref()
@@ -255,7 +255,7 @@ mod tests {
 
     fn set_rate(root: &Path, unit: &str, rate: &str) -> Result<String> {
         let tree = Hierarchy::open(&root.join("sys/fs/cgroup")).expect("a hierarchy");
-        BoundUnit::find_unit(root, &tree, unit)?.set_bound(rate)
+        BoundUnit::find_bound_unit(root, &tree, unit)?.set_bandwidth(rate)
     }
 
     fn text_of(root: &Path, file: &str) -> String {

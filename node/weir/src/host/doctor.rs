@@ -33,7 +33,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     } else {
         oracle::examine_files(&args.btf)?
     };
-    let verdict = sum_up(&checks);
+    let verdict = worst_verdict(&checks);
     if args.json {
         let report = serde_json::json!({"kernel": release, "verdict": verdict, "checks": checks});
         output::print_json(&report)?;
@@ -48,7 +48,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 }
 
 /// Sums up the checks: one that fails decides, then one that cannot be seen.
-pub fn sum_up(checks: &[Check]) -> CheckVerdict {
+pub fn worst_verdict(checks: &[Check]) -> CheckVerdict {
     let any = |verdict| checks.iter().any(|c| c.verdict == verdict);
     match (any(CheckVerdict::Fail), any(CheckVerdict::Unknown)) {
         (true, _) => CheckVerdict::Fail,
@@ -76,7 +76,7 @@ pub(super) fn report_text(release: &str, checks: &[Check]) -> String {
         .filter(|c| c.verdict == CheckVerdict::Fail)
         .count();
     lines.push(String::new());
-    lines.push(match sum_up(checks) {
+    lines.push(match worst_verdict(checks) {
         CheckVerdict::Ok => format!("Linux {release} can run weir."),
         CheckVerdict::Fail => format!(
             "Linux {release} cannot run weir as things are: {failed} of {} requirements fail.\n\

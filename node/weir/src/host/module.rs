@@ -120,8 +120,8 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
         parameters.push("fair=1".into());
     }
     let parameters = CString::new(parameters.join(" "))?;
-    if let Err(errno) = insert(&path, &parameters)? {
-        let lines = log.new_lines();
+    if let Err(errno) = insert_module(&path, &parameters)? {
+        let lines = log.new_weir_lines();
         let boot_log = read_ring().unwrap_or_default();
         let cause = Refusal::find_cause(&system, errno, &lines, &boot_log);
         let outcome = ModuleOutcome {
@@ -146,7 +146,7 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
         done: state != "unknown",
         message,
         cause: None,
-        log: log.new_lines(),
+        log: log.new_weir_lines(),
     }
     .print_outcome(args.json)
 }
@@ -177,7 +177,7 @@ pub fn unload_module(args: &UnloadArgs) -> Result<ExitCode> {
         done,
         message,
         cause: None,
-        log: log.new_lines(),
+        log: log.new_weir_lines(),
     }
     .print_outcome(args.json)
 }
@@ -198,7 +198,7 @@ fn parameters_of_command_line(line: &str) -> Vec<String> {
 
 /// Hands the module to the kernel, decompressed first if need be: DKMS compresses with xz's default
 /// checksum, CRC64, which the kernel's own decompressor refuses.
-fn insert(path: &Path, parameters: &CStr) -> Result<nix::Result<()>> {
+fn insert_module(path: &Path, parameters: &CStr) -> Result<nix::Result<()>> {
     if path.extension().is_some_and(|end| end == "ko") {
         let file = File::open(path)
             .with_context(|| format!("cannot open the module {}", path.display()))?;
@@ -243,10 +243,10 @@ impl KernelLog {
     }
 
     /// The module's own lines, and what the kernel said about it.
-    pub(super) fn new_lines(&mut self) -> Vec<String> {
+    pub(super) fn new_weir_lines(&mut self) -> Vec<String> {
         match self {
             KernelLog::Device(file) => read_records(file),
-            KernelLog::Ring(before) => lines_since(before, &read_ring().unwrap_or_default()),
+            KernelLog::Ring(before) => weir_lines_since(before, &read_ring().unwrap_or_default()),
             KernelLog::Hidden => Vec::new(),
         }
     }
@@ -258,7 +258,9 @@ fn read_records(file: &mut File) -> Vec<String> {
     loop {
         match file.read(&mut record) {
             Ok(0) => break,
-            Ok(length) => lines.extend(record_message(&String::from_utf8_lossy(&record[..length]))),
+            Ok(length) => lines.extend(weir_message_of_record(&String::from_utf8_lossy(
+                &record[..length],
+            ))),
             // EPIPE: records were overwritten before they could be read; go on with the oldest
             // there is.
             Err(why) if why.raw_os_error() == Some(nix::libc::EPIPE) => {}
@@ -283,7 +285,7 @@ fn read_ring() -> Option<String> {
 }
 
 /// The lines about weir that came after those of `before`, of which the oldest may be gone.
-fn lines_since(before: &str, now: &str) -> Vec<String> {
+fn weir_lines_since(before: &str, now: &str) -> Vec<String> {
     let last = before.lines().next_back();
     let seen = last.and_then(|last| now.rfind(last).map(|at| at + last.len()));
     now[seen.unwrap_or(0)..]
@@ -294,7 +296,7 @@ fn lines_since(before: &str, now: &str) -> Vec<String> {
 }
 
 /// The text of a /dev/kmsg record (`PRIORITY,SEQUENCE,TIME,FLAGS;TEXT`), if it is about weir.
-fn record_message(record: &str) -> Option<String> {
+fn weir_message_of_record(record: &str) -> Option<String> {
     let text = record.split_once(';')?.1.lines().next()?;
     text.contains("weir").then(|| text.to_string())
 }
@@ -306,24 +308,24 @@ mod tests {
     #[test]
     fn only_the_modules_records_are_shown() {
         assert_eq!(
-            record_message("3,512,1000,-;weir: refusing to load: no BTF\n SUBSYSTEM=x\n"),
+            weir_message_of_record("3,512,1000,-;weir: refusing to load: no BTF\n SUBSYSTEM=x\n"),
             Some("weir: refusing to load: no BTF".into())
         );
-        assert_eq!(record_message("6,513,1000,-;eth0: link up\n"), None);
-        assert_eq!(record_message("garbage"), None);
+        assert_eq!(weir_message_of_record("6,513,1000,-;eth0: link up\n"), None);
+        assert_eq!(weir_message_of_record("garbage"), None);
     }
 
     #[test]
     fn lines_of_the_ring_are_those_after_the_ones_before() {
         let before = "<6>[    1.0] a\n<6>[    2.0] weir: old\n<6>[    3.0] b\n";
         let grown = format!("{before}<3>[    4.0] weir: no BTF\n<6>[    5.0] c\n");
-        assert_eq!(lines_since(before, &grown), ["weir: no BTF"]);
-        assert_eq!(lines_since(before, before), Vec::<String>::new());
+        assert_eq!(weir_lines_since(before, &grown), ["weir: no BTF"]);
+        assert_eq!(weir_lines_since(before, before), Vec::<String>::new());
         // The oldest were overwritten.
         let moved = "<6>[    3.0] b\n<3>[    4.0] weir: no BTF\n";
-        assert_eq!(lines_since(before, moved), ["weir: no BTF"]);
+        assert_eq!(weir_lines_since(before, moved), ["weir: no BTF"]);
         assert_eq!(
-            lines_since("", "<3>weir: without a time\n"),
+            weir_lines_since("", "<3>weir: without a time\n"),
             ["<3>weir: without a time"]
         );
     }

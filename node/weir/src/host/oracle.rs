@@ -104,7 +104,7 @@ pub fn judge_kernel(file: &KernelFile) -> Vec<Check> {
         check_functions(&kernel),
     ];
     checks.extend(kernel.btf.as_ref().into_iter().flat_map(|btf| {
-        let needs = needs::judge_kernel(
+        let needs = needs::list_needs(
             btf,
             kernel.has_function(needs::reparenting_function()) == Some(true),
         );

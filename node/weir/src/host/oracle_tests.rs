@@ -2,7 +2,7 @@
 //! What is said of a file that leaves things open. That kernels are judged as the module judges
 //! them is tested in guests: `tests/guest/oracle.rs`.
 
-use super::super::doctor::{report_text, sum_up};
+use super::super::doctor::{report_text, worst_verdict};
 use super::super::requirements::CheckVerdict;
 use super::*;
 
@@ -10,7 +10,7 @@ use super::*;
 fn of_nothing_everything_is_unknown() {
     let checks = judge_kernel(&KernelFile::default());
     let text = report_text("of unknown release", &checks);
-    assert_eq!(sum_up(&checks), CheckVerdict::Unknown, "{text}");
+    assert_eq!(worst_verdict(&checks), CheckVerdict::Unknown, "{text}");
     let unknown = checks
         .iter()
         .filter(|check| check.verdict == CheckVerdict::Unknown);
@@ -36,7 +36,7 @@ fn what_is_no_btf_is_not_taken_for_it() {
     file.btf = Some(b"\x9f\xeb\x01\x00 and nothing else".to_vec());
     let checks = judge_kernel(&file);
     assert_eq!(checks[0].seen, "not BTF that the module can read");
-    assert_eq!(sum_up(&checks), CheckVerdict::Fail);
+    assert_eq!(worst_verdict(&checks), CheckVerdict::Fail);
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub(super) fn examine_system(system: &System) -> Vec<Check> {
         check_root(system),
         cgroups::check_cgroup2(system),
         cgroups::check_controllers(system),
-        cgroups::check_own_files(system),
+        cgroups::check_file_names(system),
         check_btf(system),
         hooks::check_functions(system),
         hooks::check_kprobes(system),

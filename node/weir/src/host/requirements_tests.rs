@@ -2,7 +2,7 @@
 //! A healthy machine laid out in files, then broken in one place at a time. That a real one is
 //! judged right is tested in guests.
 
-use super::super::doctor::{report_text, sum_up};
+use super::super::doctor::{report_text, worst_verdict};
 use super::*;
 use policy::needs;
 use std::fs;
@@ -61,7 +61,7 @@ fn that_the_kernel_itself_holds_damon_is_said_and_no_failure() {
     let enabled = "sys/module/damon_stat/parameters/enabled";
     write(dir.path(), enabled, "Y\n");
     let checks = examine_system(&System::at_root(dir.path(), RELEASE));
-    assert_eq!(sum_up(&checks), CheckVerdict::Ok);
+    assert_eq!(worst_verdict(&checks), CheckVerdict::Ok);
     let said = report_text(RELEASE, &checks);
     assert!(
         said.contains("ok    damon           damon_stat holds it"),
@@ -78,7 +78,7 @@ fn a_healthy_machine_passes() {
     let dir = healthy_machine();
     let checks = examine_system(&System::at_root(dir.path(), RELEASE));
     assert_eq!(
-        sum_up(&checks),
+        worst_verdict(&checks),
         CheckVerdict::Ok,
         "{}",
         report_text(RELEASE, &checks)
@@ -241,13 +241,13 @@ fn ftrace_of_an_old_arm64_kernel_hands_no_arguments_over() {
     write(dir.path(), "proc/kallsyms", &symbols);
     let mut system = System::at_root(dir.path(), RELEASE);
     assert_eq!(
-        sum_up(&examine_system(&system)),
+        worst_verdict(&examine_system(&system)),
         CheckVerdict::Ok,
         "x86-64 has the function, too"
     );
     system.machine = "aarch64".into();
     let checks = examine_system(&system);
-    assert_eq!(sum_up(&checks), CheckVerdict::Fail);
+    assert_eq!(worst_verdict(&checks), CheckVerdict::Fail);
     let said = report_text(RELEASE, &checks);
     assert!(said.contains("FAIL  ftrace args"), "{said}");
     assert!(
@@ -270,7 +270,7 @@ fn a_signed_module_is_left_to_the_kernel() {
         "ELF~Module signature appended~\n",
     );
     assert_eq!(
-        sum_up(&examine_system(&System::at_root(dir.path(), RELEASE))),
+        worst_verdict(&examine_system(&System::at_root(dir.path(), RELEASE))),
         CheckVerdict::Ok
     );
 }
@@ -280,7 +280,10 @@ fn who_is_not_root_is_told_that_something_may_be_hidden() {
     let dir = healthy_machine();
     let mut system = System::at_root(dir.path(), RELEASE);
     system.is_root = false;
-    assert_eq!(sum_up(&examine_system(&system)), CheckVerdict::Unknown);
+    assert_eq!(
+        worst_verdict(&examine_system(&system)),
+        CheckVerdict::Unknown
+    );
 }
 
 /// The result of a check on a healthy machine after these files are written, or removed.

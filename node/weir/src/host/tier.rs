@@ -93,25 +93,25 @@ fn switch_tiers(system: &System, args: &TierArgs) -> Result<()> {
             parse_tiers(tiers).with_context(|| format!("`{tiers}` is no list of tiers"))?;
             tiers.clone()
         }
-        (_, None) => kernel_tiers(system)?,
+        (_, None) => list_kernel_tiers(system)?,
     };
     if let Some(ratio) = args.ratio {
-        write(
+        write_parameter(
             system,
             "sys/module/weir/parameters/tier_ratio",
             &ratio.to_string(),
         )?;
     }
-    write(system, TIERS, &tiers)
+    write_parameter(system, TIERS, &tiers)
 }
 
 /// A parameter's write; the module says in the kernel's log why it refuses.
-fn write(system: &System, file: &str, value: &str) -> Result<()> {
+fn write_parameter(system: &System, file: &str, value: &str) -> Result<()> {
     let mut log = KernelLog::from_now();
     let Err(why) = fs::write(system.full_path(file), format!("{value}\n")) else {
         return Ok(());
     };
-    let said = log.new_lines().join("; ");
+    let said = log.new_weir_lines().join("; ");
     match said.is_empty() {
         true => bail!("the module refused `{value}` for /{file}: {why}"),
         false => bail!("the module refused `{value}`: {said}"),
@@ -119,7 +119,7 @@ fn write(system: &System, file: &str, value: &str) -> Result<()> {
 }
 
 /// The tiers as the kernel knows them.
-fn kernel_tiers(system: &System) -> Result<String> {
+fn list_kernel_tiers(system: &System) -> Result<String> {
     let host = TierHost::at_root(&system.full_path(""));
     let tiers = host.memory_tiers();
     let nodes = host.memory_nodes();

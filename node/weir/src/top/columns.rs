@@ -109,7 +109,7 @@ impl Column {
             Column::Stall => row
                 .stall
                 .as_ref()
-                .map_or_else(String::new, |stall| stalled_by(&row.cgroup, stall)),
+                .map_or_else(String::new, |stall| stall_text(&row.cgroup, stall)),
             _ => format_size(self.sort_value(row)),
         }
     }
@@ -203,7 +203,7 @@ pub fn device_cells(row: &DeviceRow) -> Vec<String> {
     ]
 }
 
-fn stalled_by(cgroup: &str, stall: &StallRow) -> String {
+fn stall_text(cgroup: &str, stall: &StallRow) -> String {
     let cause = match stall.cause {
         Cause::Throttle(Decider::Host) => "host",
         Cause::Throttle(Decider::Cgroup | Decider::Ceiling) => "own limit",
@@ -247,7 +247,7 @@ pub fn format_size(bytes: Option<f64>) -> String {
 
 /// The kinds of waits that a cgroup lost time to, the most first: `fsync 76.5 %, throttle 3.5 %`;
 /// empty if nothing.
-pub fn lost_to(row: &CgroupRow) -> String {
+pub fn lost_time_text(row: &CgroupRow) -> String {
     let mut parts: Vec<(&&str, &f64)> = row.lost_to.iter().collect();
     parts.sort_by(|a, b| b.1.total_cmp(a.1));
     let shown = parts

@@ -125,7 +125,7 @@ impl Looks {
             return Ok(None);
         }
         let mut interval = Interval::from_observation(&self.watch.end_slice()?);
-        let distance = distance_between(every, self.watch.cost);
+        let distance = affordable_interval(every, self.watch.cost);
         if distance > every {
             let note = format!(
                 "a look every {:.1} s: {} cgroups take {:.2} s to read",
@@ -161,6 +161,6 @@ impl Looks {
 }
 
 /// Until the next look, if the last one took so long.
-fn distance_between(every: Duration, cost: Duration) -> Duration {
+fn affordable_interval(every: Duration, cost: Duration) -> Duration {
     every.max(cost * PART_SPENT)
 }

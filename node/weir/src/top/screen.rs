@@ -6,7 +6,9 @@
 //! 2 the host, up to 5 devices, 2 the marked row, 1 the keys; cgroups have the rest. In 6 lines
 //! there are cgroups and keys.
 
-use super::columns::{Column, device_cells, device_specs, format_size, lost_to, printable_name};
+use super::columns::{
+    Column, device_cells, device_specs, format_size, lost_time_text, printable_name,
+};
 use super::table::{self, keep_beginning};
 use super::view::{HELP, KEYS, View};
 use observe::interval::{CgroupRow, DeviceRow, Interval};
@@ -220,7 +222,7 @@ fn marked_row_lines(view: &View, rows: &[&CgroupRow], width: usize) -> Vec<Line>
     let Some(stall) = row.stall.as_ref() else {
         return Vec::new();
     };
-    let lost = match lost_to(row) {
+    let lost = match lost_time_text(row) {
         lost if lost.is_empty() => lost,
         lost => format!("{lost}; "),
     };

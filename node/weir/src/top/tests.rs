@@ -4,7 +4,7 @@
 use super::columns::{Column, format_size, printable_name};
 use super::table::{keep_beginning, keep_end};
 use super::view::{Action, View};
-use super::{Looks, batch, distance_between, live, screen};
+use super::{Looks, affordable_interval, batch, live, screen};
 use observe::diagnosis::{Cause, Decider};
 use observe::interval::{CgroupRow, DeviceRow, HostRow, Interval, StallRow};
 use ratatui::Terminal;
@@ -367,8 +367,8 @@ fn text_that_is_too_long_is_cut_where_it_says_least() {
 #[test]
 fn looks_keep_their_distance() {
     let (two, ms) = (Duration::from_secs(2), Duration::from_millis);
-    assert_eq!(distance_between(two, ms(30)), two);
-    assert_eq!(distance_between(two, ms(400)), ms(4000));
+    assert_eq!(affordable_interval(two, ms(30)), two);
+    assert_eq!(affordable_interval(two, ms(400)), ms(4000));
 }
 
 #[test]

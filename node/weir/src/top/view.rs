@@ -123,9 +123,9 @@ impl View {
         match key.code {
             KeyCode::Char('q' | 'Q') => return Action::Quit,
             KeyCode::Char('?') => self.help = !self.help,
-            KeyCode::Esc => self.leave_one(),
-            KeyCode::Char('<') | KeyCode::Left => self.sort_by(-1),
-            KeyCode::Char('>') | KeyCode::Right => self.sort_by(1),
+            KeyCode::Esc => self.close_innermost(),
+            KeyCode::Char('<') | KeyCode::Left => self.shift_sort_column(-1),
+            KeyCode::Char('>') | KeyCode::Right => self.shift_sort_column(1),
             KeyCode::Char('r' | 'R') => self.reversed = !self.reversed,
             KeyCode::Char('/') => (self.typing, self.help) = (true, false),
             KeyCode::Char('a') => self.all = !self.all,
@@ -160,7 +160,7 @@ impl View {
     }
 
     /// Leaves one thing at a time: the page of help, the mark, the filter.
-    fn leave_one(&mut self) {
+    fn close_innermost(&mut self) {
         if self.help {
             self.help = false;
         } else if self.marked.is_some() {
@@ -170,7 +170,7 @@ impl View {
         }
     }
 
-    fn sort_by(&mut self, step: isize) {
+    fn shift_sort_column(&mut self, step: isize) {
         let at = Column::ALL.iter().position(|column| *column == self.sort);
         let next = at.unwrap_or(0).saturating_add_signed(step);
         self.sort = Column::ALL[next.min(Column::ALL.len() - 1)];

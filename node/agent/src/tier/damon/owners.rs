@@ -68,7 +68,7 @@ impl PageOwners {
 /// Pages of 4 KiB of each cgroup, by its inode.
 pub fn count_pages(owners: &[u64], inode: u64) -> u64 {
     let own = owners.iter().filter(|owner| **owner == inode && inode != 0);
-    PageSize::running().to_units(own.count() as u64)
+    PageSize::running().units_of_pages(own.count() as u64)
 }
 
 /// A cgroup's inode; 0, no owner, if it is gone.
@@ -100,7 +100,7 @@ mod tests {
         };
         assert_eq!(
             [7, 9, 5, 0].map(|inode| count_pages(&of(0, 4), inode)),
-            [page.to_units(2), page.to_units(1), 0, 0]
+            [page.units_of_pages(2), page.units_of_pages(1), 0, 0]
         );
         assert_eq!(of(4, 600), [7, 9], "where memory ends");
     }

@@ -67,7 +67,7 @@ pub fn decode_event(
     pages: PageSize,
     out: &mut Vec<Event>,
 ) -> Result<(), Lacks> {
-    let held = |names: &[&'static str]| Ok(pages.to_units(first_count(fields, names)?));
+    let held = |names: &[&'static str]| Ok(pages.units_of_pages(first_count(fields, names)?));
     let what = match name {
         "balance_dirty_pages" => What::Pause(decode_pause(fields, pages)?),
         "dirty_pause" => What::DecidedBy(decider_name(fields)?),
@@ -157,7 +157,7 @@ fn decode_slept(fields: &dyn Fields) -> Result<Slept, Lacks> {
 }
 
 fn decode_pause(fields: &dyn Fields, pages: PageSize) -> Result<Pause, Lacks> {
-    let held = |names: &[&'static str]| Ok(pages.to_units(first_count(fields, names)?));
+    let held = |names: &[&'static str]| Ok(pages.units_of_pages(first_count(fields, names)?));
     Ok(Pause {
         bdi: fields.text_of("bdi").ok_or(Lacks("bdi"))?,
         // Without cgroup writeback in the kernel there is no such field, and one domain.

@@ -135,7 +135,7 @@ proptest! {
     fn min_is_never_passed(mut host in random_machine()) {
         for _ in 0..100 {
             let before: Vec<(bool, u64)> = host.groups.iter().map(|group| {
-                let min = host.tiers.upto(group.ratio, group.min, 0);
+                let min = host.tiers.budget_up_to(group.ratio, group.min, 0);
                 (group.parent == NO_PARENT && group.held[0] >= min, min)
             }).collect();
             if host.step() == 0 { break; }
@@ -163,7 +163,7 @@ proptest! {
     fn nobody_gets_past_his_parent(host in random_machine()) {
         let moves = host.plan();
         for (i, group) in host.groups.iter().enumerate() {
-            let own = host.tiers.upto(group.ratio, group.high.min(group.max), 0);
+            let own = host.tiers.budget_up_to(group.ratio, group.high.min(group.max), 0);
             prop_assert!(moves[i].budget[0] <= own);
             let children = (0..host.groups.len()).filter(|&k| host.groups[k].parent == i as u32);
             let of_children: u64 = children

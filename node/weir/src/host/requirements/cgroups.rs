@@ -163,7 +163,7 @@ pub(super) fn check_controllers(system: &System) -> Check {
 }
 
 /// Checks that the kernel has no files of these names while the module is not loaded.
-pub(super) fn check_own_files(system: &System) -> Check {
+pub(super) fn check_file_names(system: &System) -> Check {
     const NAME: &str = "file names";
     if system.path_exists("sys/module/weir") {
         return ok(NAME, "weir is loaded, the memory.dirty_* files are its own");

@@ -98,9 +98,9 @@ pub(super) fn check_ftrace(system: &System) -> Check {
 pub(in crate::host) const REGS: &str = "ftrace_regs_caller";
 
 /// Does ftrace hand the arguments over? On x86-64 wherever there is BTF.
-pub(in crate::host) fn check_ftrace_arguments(is_before: bool) -> Check {
+pub(in crate::host) fn check_ftrace_arguments(lacks_arguments: bool) -> Check {
     const NAME: &str = "ftrace args";
-    match is_before {
+    match lacks_arguments {
         false => ok(NAME, "handed to whom it calls"),
         true => fail(
             NAME,
