@@ -16,8 +16,8 @@ import (
 
 var errSecond = errors.New("another weir-nri serves this runtime: it sets the knobs, this one waits until it ends")
 
-// takeNode locks the directory of the runtime's socket; closing the file gives it back.
-func takeNode(socket string) (*os.File, error) {
+// lockNode locks the directory of the runtime's socket; closing the file gives it back.
+func lockNode(socket string) (*os.File, error) {
 	directory, err := os.Open(filepath.Dir(socket))
 	if err != nil {
 		return nil, err

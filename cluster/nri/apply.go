@@ -28,16 +28,16 @@ func (p *plugin) readFloor(at string) floorFile {
 	if _, err := p.root.ReadKnob(at, knob.DirtyMin); err != nil {
 		return floorFile{}
 	}
-	return floorFile{p.root.FloorOr(at, 0), true}
+	return floorFile{p.root.SumOfFloorsOr(at, 0), true}
 }
 
-// countContainer notes what a live container and its pod reserve.
-func (p *plugin) countContainer(known *pod, c *container, which func(file, given uint64) uint64) {
+// recordContainerFloors notes what a live container and its pod reserve.
+func (p *plugin) recordContainerFloors(known *pod, c *container, which func(file, given uint64) uint64) {
 	p.countFloors(known, c, p.readFacts(known.own.at, c.at), which)
 }
 
-// countPod notes what a pod's own cgroup reserves, for one without a live container.
-func (p *plugin) countPod(known *pod, which func(file, given uint64) uint64) {
+// recordPodFloors notes what a pod's own cgroup reserves, for one without a live container.
+func (p *plugin) recordPodFloors(known *pod, which func(file, given uint64) uint64) {
 	p.countFloors(known, nil, p.readFacts(known.own.at, ""), which)
 }
 
@@ -49,7 +49,7 @@ func (p *plugin) grantKnobs(known *pod, c *container, limit uint64) (want.Values
 	}
 	if !p.config.WantsAnything(known.Pod, c.name) {
 		if p.forgetWishes(known, c) {
-			p.countContainer(known, c, byFile)
+			p.recordContainerFloors(known, c, byFile)
 		}
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func (p *plugin) grantKnobs(known *pod, c *container, limit uint64) (want.Values
 			return g.toGive, nil
 		}
 	}
-	p.countContainer(known, c, p.countingRule()) // Of the pod's files some may be written, now or before.
+	p.recordContainerFloors(known, c, p.countingRule()) // Of the pod's files some may be written, now or before.
 	if errors.Is(err, errUnprotected) {
 		if p.root.ModuleID() == 0 { // Unloaded in this moment.
 			p.markWithoutModule(known, c)
@@ -127,8 +127,8 @@ func (p *plugin) markWithoutModule(known *pod, c *container) {
 	c.unprotected = true
 }
 
-// logRefusal counts an error that ends what the runtime was about to do, and returns it.
-func (p *plugin) logRefusal(why error) error {
+// logAndCountRefusal counts an error that ends what the runtime was about to do, and returns it.
+func (p *plugin) logAndCountRefusal(why error) error {
 	p.log.Warn("refused", "reason", why)
 	return p.countRefusal(why)
 }
@@ -137,17 +137,17 @@ func (p *plugin) logRefusal(why error) error {
 func (p *plugin) readKnob(at string, k *knob.Knob) (uint64, error) {
 	value, err := p.root.ReadKnob(at, k)
 	if err == nil && k == knob.DirtyMin {
-		value = p.root.FloorOr(at, value)
+		value = p.root.SumOfFloorsOr(at, value)
 	}
 	return value, err
 }
 
-// fillUnset sets those knobs of a container that exists which hold their default, as if never
+// writeUnsetKnobs sets those knobs of a container that exists which hold their default, as if never
 // written. Others were set by the OCI runtime, or since then by the agent or the node's owner. It does
 // not ask the runtime for it: a plugin's own request for an update deadlocks containerd if it meets
 // an event of a pod (containerd#13733), and runc refuses every update of a container whose
 // specification names a file that is not there.
-func (p *plugin) fillUnset(c *container, values want.Values) error {
+func (p *plugin) writeUnsetKnobs(c *container, values want.Values) error {
 	if len(values) == 0 {
 		c.unprotected = false
 		return nil
@@ -209,9 +209,9 @@ func (p *plugin) removeDoubleFloor(c *container) {
 	}
 }
 
-// keepFloor returns an update that leaves a container the floor that it has. The OCI runtime would write the one
+// updateToKeepFloor returns an update that leaves a container the floor that it has. The OCI runtime would write the one
 // that it was told once, though the container's owner has lowered it, and others have got it since.
-func (p *plugin) keepFloor(known *pod, c *container) []*api.ContainerUpdate {
+func (p *plugin) updateToKeepFloor(known *pod, c *container) []*api.ContainerUpdate {
 	w, err := p.config.WantedBy(known.Pod, c.name, func() (uint64, error) { return c.limit, nil })
 	if err != nil || !w.AsksFloor {
 		return nil
@@ -268,7 +268,7 @@ func (p *plugin) forgetDeadPods() {
 		p.forgetPod(known)
 		if given := known.own.given; next != nil && next.own.given == nil && given != nil {
 			next.own.given = given
-			p.countPod(next, byFileOrGiven)
+			p.recordPodFloors(next, byFileOrGiven)
 		}
 		p.updateRules()
 	}

@@ -18,8 +18,8 @@ import (
 // does not need of a message go before anything else sees it: NRI's stub collects all that is alive
 // before it hands it over.
 
-// readNeeded reads one message.
-func readNeeded(ctx context.Context, read ttrpc.Unmarshaler, _ *ttrpc.UnaryServerInfo, answer ttrpc.Method) (any, error) {
+// readNeededFields reads one message.
+func readNeededFields(ctx context.Context, read ttrpc.Unmarshaler, _ *ttrpc.UnaryServerInfo, answer ttrpc.Method) (any, error) {
 	return answer(ctx, func(message any) error {
 		if err := read(message); err != nil {
 			return err
@@ -27,17 +27,17 @@ func readNeeded(ctx context.Context, read ttrpc.Unmarshaler, _ *ttrpc.UnaryServe
 		switch m := message.(type) {
 		case *api.SynchronizeRequest:
 			for i, s := range m.Pods {
-				m.Pods[i] = neededOfPod(s)
+				m.Pods[i] = copyNeededOfPod(s)
 			}
 			for i, c := range m.Containers {
-				m.Containers[i] = neededOfContainer(c)
+				m.Containers[i] = copyNeededOfContainer(c)
 			}
 		case *api.CreateContainerRequest:
-			m.Pod, m.Container = neededOfPod(m.Pod), neededOfContainer(m.Container)
+			m.Pod, m.Container = copyNeededOfPod(m.Pod), copyNeededOfContainer(m.Container)
 		case *api.UpdateContainerRequest:
-			m.Pod, m.Container = neededOfPod(m.Pod), neededOfContainer(m.Container)
+			m.Pod, m.Container = copyNeededOfPod(m.Pod), copyNeededOfContainer(m.Container)
 		case *api.StateChangeEvent:
-			m.Pod, m.Container = neededOfPod(m.Pod), neededOfContainer(m.Container)
+			m.Pod, m.Container = copyNeededOfPod(m.Pod), copyNeededOfContainer(m.Container)
 		}
 		return nil
 	})
@@ -46,8 +46,8 @@ func readNeeded(ctx context.Context, read ttrpc.Unmarshaler, _ *ttrpc.UnaryServe
 // mostValue is longer, in bytes, than a value needs to be.
 const mostValue = 100
 
-// neededOfPod is what is needed of a sandbox.
-func neededOfPod(s *api.PodSandbox) *api.PodSandbox {
+// copyNeededOfPod is what is needed of a sandbox.
+func copyNeededOfPod(s *api.PodSandbox) *api.PodSandbox {
 	var keys []string
 	for key := range s.GetAnnotations() {
 		if strings.HasPrefix(key, want.Prefix) {
@@ -69,8 +69,8 @@ func neededOfPod(s *api.PodSandbox) *api.PodSandbox {
 		Annotations: annotations, Linux: &api.LinuxPodSandbox{CgroupParent: s.GetLinux().GetCgroupParent()}}
 }
 
-// neededOfContainer is what is needed of a container.
-func neededOfContainer(c *api.Container) *api.Container {
+// copyNeededOfContainer is what is needed of a container.
+func copyNeededOfContainer(c *api.Container) *api.Container {
 	kept := &api.Container{Id: c.GetId(), PodSandboxId: c.GetPodSandboxId(), Name: c.GetName(), State: c.GetState(),
 		Linux: &api.LinuxContainer{CgroupsPath: c.GetLinux().GetCgroupsPath(), Resources: &api.LinuxResources{}}}
 	if limit := c.GetLinux().GetResources().GetMemory().GetLimit(); limit != nil {

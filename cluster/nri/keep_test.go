@@ -67,7 +67,7 @@ func TestLean(t *testing.T) {
 		message.Pods, message.Containers = []*api.PodSandbox{s}, []*api.Container{c}
 		return nil
 	}
-	_, err := readNeeded(context.Background(), read, nil, func(_ context.Context, read func(any) error) (any, error) {
+	_, err := readNeededFields(context.Background(), read, nil, func(_ context.Context, read func(any) error) (any, error) {
 		return nil, read(message)
 	})
 	if size := proto.Size(message); err != nil || size > 1000 || message.Pods[0].Annotations["weir.dev/dirty-bytes"] != "8M" {

@@ -98,7 +98,7 @@ func run() error {
 	for {
 		var err error
 		if node == nil {
-			node, err = takeNode(*socket)
+			node, err = lockNode(*socket)
 		}
 		if err == nil {
 			err = p.serveConnection(ctx, *socket, *index)
@@ -170,7 +170,7 @@ func (p *plugin) serveConnection(ctx context.Context, socket, index string) erro
 	p.mu.Unlock()
 	s, err := stub.New(p, stub.WithPluginName("weir"), stub.WithPluginIdx(index), stub.WithSocketPath(socket),
 		stub.WithOnClose(func() { link.endWith(errClosed) }),
-		stub.WithTTRPCOptions(nil, []ttrpc.ServerOpt{ttrpc.WithUnaryServerInterceptor(readNeeded)}))
+		stub.WithTTRPCOptions(nil, []ttrpc.ServerOpt{ttrpc.WithUnaryServerInterceptor(readNeededFields)}))
 	if err != nil {
 		return err
 	}

@@ -61,8 +61,8 @@ type grant struct {
 // errUnprotected is that a container goes without what is wished for, which was noted.
 var errUnprotected = errors.New("not all knobs could be set")
 
-// areForAgent says whether the agent keeps what pods are to have, whenever they began.
-func (n *node) areForAgent() bool {
+// startsPodsWithAgent says whether the agent keeps what pods are to have, whenever they began.
+func (n *node) startsPodsWithAgent() bool {
 	return n.stock != "" && !n.auto
 }
 
@@ -71,7 +71,7 @@ func (n *node) areForAgent() bool {
 func (n *node) openContainer(s *api.PodSandbox, c *api.Container, state api.ContainerState) (*pod, *container) {
 	known := n.pods[s.GetId()]
 	if known == nil {
-		known = newPod(s, n.areForAgent())
+		known = newPod(s, n.startsPodsWithAgent())
 		n.pods[s.GetId()] = known
 	}
 	known.Annotations = s.GetAnnotations()
@@ -261,7 +261,7 @@ func (n *node) rulesText() string {
 		}
 		add(known.own.at, &known.own)
 		for _, id := range slices.Sorted(maps.Keys(known.containers)) {
-			add(known.own.at+belowPod(id), &known.containers[id].target)
+			add(known.own.at+globBelowPod(id), &known.containers[id].target)
 		}
 	}
 	return text.String()

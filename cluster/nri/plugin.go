@@ -86,12 +86,12 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	p.pods = map[string]*pod{}
 	p.budget = want.Budget{}
 	for _, s := range pods {
-		known := newPod(s, p.areForAgent())
+		known := newPod(s, p.startsPodsWithAgent())
 		kept := rules[known.own.at]
 		known.inheritFrom(was[known.sandbox], kept)
 		known.withAgent = known.withAgent || p.auto && len(kept.values) > 0
 		p.pods[known.sandbox] = known
-		p.countPod(known, byFileOrGiven)
+		p.recordPodFloors(known, byFileOrGiven)
 	}
 	// What the runtime does not list has no container, but its pod's cgroup may be there, with its floor.
 	for id, before := range was {
@@ -100,7 +100,7 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 			known.inheritFrom(before, rules[known.own.at])
 			if p.reservedBy(known, &known.own, p.readFloor(known.own.at), byFileOrGiven).Floor() > 0 {
 				p.pods[id] = known
-				p.countPod(known, byFileOrGiven)
+				p.recordPodFloors(known, byFileOrGiven)
 			}
 		}
 	}
@@ -113,10 +113,10 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 		if known == nil || known.hasContainer(c.GetName()) || c.GetState() == api.ContainerState_CONTAINER_STOPPED {
 			continue
 		}
-		kept := rules[known.own.at+belowPod(c.GetId())]
+		kept := rules[known.own.at+globBelowPod(c.GetId())]
 		known.addContainer(newContainer(c), was[known.sandbox], kept)
 		known.withAgent = known.withAgent || p.auto && len(kept.values) > 0
-		p.countContainer(known, known.containers[c.GetId()], byFileOrGiven)
+		p.recordContainerFloors(known, known.containers[c.GetId()], byFileOrGiven)
 	}
 	p.module = p.root.ModuleID()
 	p.partial = true
@@ -146,7 +146,7 @@ func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	}
 	if err != nil {
 		p.forgetContainer(known, created.id)
-		return nil, nil, p.logRefusal(err)
+		return nil, nil, p.logAndCountRefusal(err)
 	}
 	if len(values) == 0 {
 		return nil, nil, nil
@@ -175,8 +175,8 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 		return nil // The agent has it.
 	}
 	// What is counted after it is what the OCI runtime, too, may have written: an old wish, or nothing.
-	defer p.countContainer(known, started, p.countingRule())
-	// The answer may have come when the runtime had given it up: fillUnset looks what there is.
+	defer p.recordContainerFloors(known, started, p.countingRule())
+	// The answer may have come when the runtime had given it up: writeUnsetKnobs looks what there is.
 	values := started.given
 	if values == nil {
 		var err error
@@ -188,10 +188,10 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 			return nil // It was allowed when it was created, by the plugin that ran then.
 		}
 		if err != nil {
-			return p.logRefusal(err)
+			return p.logAndCountRefusal(err)
 		}
 	}
-	if err := p.fillUnset(started, values); err != nil {
+	if err := p.writeUnsetKnobs(started, values); err != nil {
 		p.markUnprotected(known, started, err)
 	}
 	return nil
@@ -218,21 +218,21 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	switch {
 	case err == nil, errors.Is(err, errUnprotected):
 	case stays:
-		return p.keepFloor(known, updated), nil // It was refused, started without, and is to get other CPUs, say.
+		return p.updateToKeepFloor(known, updated), nil // It was refused, started without, and is to get other CPUs, say.
 	default:
-		return nil, p.logRefusal(err)
+		return nil, p.logAndCountRefusal(err)
 	}
 	updated.limit = limit
 	if len(values) == 0 {
 		return nil, nil
 	}
 	if err := p.rewriteGiven(updated, values); err != nil {
-		p.countContainer(known, updated, byFile) // It stays as it is.
+		p.recordContainerFloors(known, updated, byFile) // It stays as it is.
 		return nil, err
 	}
 	p.recordGiven(updated, values)
 	updated.updating = true
-	p.countContainer(known, updated, byFileOrGiven) // The update may fail, and what is there stay.
+	p.recordContainerFloors(known, updated, byFileOrGiven) // The update may fail, and what is there stay.
 	return []*api.ContainerUpdate{containerUpdate(updated, values)}, nil
 }
 
@@ -249,7 +249,7 @@ func (p *plugin) PostUpdateContainer(_ context.Context, s *api.PodSandbox, c *ap
 	updated := known.containers[c.GetId()]
 	p.removeDoubleFloor(updated)
 	updated.updating = false
-	p.countContainer(known, updated, p.countingRule())
+	p.recordContainerFloors(known, updated, p.countingRule())
 	return nil
 }
 

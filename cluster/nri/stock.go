@@ -62,9 +62,9 @@ func (p *plugin) readRules() map[string]rule {
 	return rules
 }
 
-// belowPod returns the cgroup of a container, from its pod's: the runtime puts its name before the
+// globBelowPod returns the cgroup of a container, from its pod's: the runtime puts its name before the
 // container's id and `.scope` behind.
-func belowPod(container string) string { return "/*" + container + "*" }
+func globBelowPod(container string) string { return "/*" + container + "*" }
 
 // updateRules writes down what the agent is to keep. A pod starts, and counts as unprotected, while that
 // fails: pollModule tries again.

@@ -90,7 +90,7 @@ func (p *plugin) reapplyShares() {
 		} else if err != nil {
 			p.log.Warn("not given to what runs", "namespace", known.Namespace, "pod", known.Name, "reason", err)
 		}
-		p.countPod(known, byFile)
+		p.recordPodFloors(known, byFile)
 	}
 }
 
@@ -100,7 +100,7 @@ func (p *plugin) checkHalfUpdated() {
 		for _, c := range known.containers {
 			if c.updating {
 				p.removeDoubleFloor(c)
-				p.countContainer(known, c, byFileOrGiven) // It may be under way.
+				p.recordContainerFloors(known, c, byFileOrGiven) // It may be under way.
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (p *plugin) reapplyAll() {
 				known.own.times = nil
 			}
 		}
-		p.countPod(known, byFileOrGiven)
+		p.recordPodFloors(known, byFileOrGiven)
 	}
 	all := p.pickAlive(func(*container) bool { return true })
 	p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *plugin) reapplyAll() {
 	p.partial = false
 	for _, known := range p.pods {
 		for _, c := range known.containers { // What was refused may have lost what it was given.
-			p.countContainer(known, c, byFile)
+			p.recordContainerFloors(known, c, byFile)
 		}
 	}
 	// Also where no pod wishes for anything: the agent is not to keep what was before.
@@ -193,11 +193,11 @@ func (p *plugin) reapplyTo(a alive) {
 		c.unprotected = false
 		return // It is for the agent to set.
 	}
-	if err = p.fillUnset(c, values); isGone(err) && c.state == api.ContainerState_CONTAINER_CREATED {
+	if err = p.writeUnsetKnobs(c, values); isGone(err) && c.state == api.ContainerState_CONTAINER_CREATED {
 		// It has no cgroup before it starts. What it was allowed it will have then.
 		c.given = values
 	} else if err != nil {
 		p.markUnprotected(known, c, err)
 	}
-	p.countContainer(known, c, byFile)
+	p.recordContainerFloors(known, c, byFile)
 }

@@ -117,9 +117,9 @@ func CrunPath(at string) string {
 	return path.Join(at, "container")
 }
 
-// FloorOr is what the cgroup at path reserves, and otherwise where there is no such file. With what crun
+// SumOfFloorsOr is what the cgroup at path reserves, and otherwise where there is no such file. With what crun
 // has written below: floors add up.
-func (r Root) FloorOr(at string, otherwise uint64) uint64 {
+func (r Root) SumOfFloorsOr(at string, otherwise uint64) uint64 {
 	floor, err := r.ReadKnob(at, knob.DirtyMin)
 	if err != nil {
 		return otherwise

@@ -58,15 +58,15 @@ func TestFloorWithCrun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := root.FloorOr(scope, 7); got != 7 {
+	if got := root.SumOfFloorsOr(scope, 7); got != 7 {
 		t.Errorf("without a file: %d", got)
 	}
 	write(scope, "0")
-	if got := root.FloorOr(scope, 7); got != 0 {
+	if got := root.SumOfFloorsOr(scope, 7); got != 0 {
 		t.Errorf("without a floor: %d", got)
 	}
 	write(scope+"/container", "4096")
-	if got := root.FloorOr(scope, 7); got != 4096 {
+	if got := root.SumOfFloorsOr(scope, 7); got != 4096 {
 		t.Errorf("with one below: %d", got)
 	}
 }

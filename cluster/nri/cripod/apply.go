@@ -103,7 +103,7 @@ func (k *kubelet) applyDaemonSet(ctx context.Context, file string) (string, erro
 		if err != nil {
 			return sandbox.PodSandboxId, err
 		}
-		if err := k.toEnd(ctx, sandbox.PodSandboxId, config, container); err != nil {
+		if err := k.runContainerToEnd(ctx, sandbox.PodSandboxId, config, container); err != nil {
 			return sandbox.PodSandboxId, fmt.Errorf("init container %s: %w", c.Name, err)
 		}
 	}
@@ -119,9 +119,9 @@ func (k *kubelet) applyDaemonSet(ctx context.Context, file string) (string, erro
 	return sandbox.PodSandboxId, nil
 }
 
-// toEnd runs a container, and fails with the end of its output if it does: what kubelet makes the
+// runContainerToEnd runs a container, and fails with the end of its output if it does: what kubelet makes the
 // message of a terminated container, where the pod asks for FallbackToLogsOnError.
-func (k *kubelet) toEnd(ctx context.Context, sandbox string, pod *cri.PodSandboxConfig, container *cri.ContainerConfig) error {
+func (k *kubelet) runContainerToEnd(ctx context.Context, sandbox string, pod *cri.PodSandboxConfig, container *cri.ContainerConfig) error {
 	begun := time.Now()
 	id, err := k.createAndStart(ctx, sandbox, pod, container)
 	if err != nil {
@@ -192,7 +192,7 @@ func volumePaths(list []core.Volume, configs map[string]core.ConfigMap, own stri
 			}
 		case v.EmptyDir != nil:
 		case v.Projected != nil && len(v.Projected.Sources) > 0 && v.Projected.Sources[0].ServiceAccountToken != nil:
-			if at = account; !isServed() {
+			if at = account; !isAPIServed() {
 				return nil, fmt.Errorf("volume %s: no service account: `cripod serve` first", v.Name)
 			}
 		default:

@@ -327,10 +327,10 @@ func (k *kubelet) removePodsIf(ctx context.Context, asked func(*cri.PodSandbox) 
 		if !asked(s) {
 			continue
 		}
-		failed = k.endContainers(ctx, s.Id)
+		failed = k.stopContainersWithGrace(ctx, s.Id)
 		for isRestarting(failed) && ctx.Err() == nil {
 			time.Sleep(time.Second) // Asked by another call, it may not know the pod any more.
-			failed = k.endContainers(ctx, s.Id)
+			failed = k.stopContainersWithGrace(ctx, s.Id)
 		}
 		if failed != nil {
 			break
@@ -345,8 +345,8 @@ func (k *kubelet) removePodsIf(ctx context.Context, asked func(*cri.PodSandbox) 
 	return failed
 }
 
-// endContainers stops containers first, as kubelet does: the runtime, told to stop a sandbox, kills them.
-func (k *kubelet) endContainers(ctx context.Context, sandbox string) error {
+// stopContainersWithGrace stops containers first, as kubelet does: the runtime, told to stop a sandbox, kills them.
+func (k *kubelet) stopContainersWithGrace(ctx context.Context, sandbox string) error {
 	list, err := k.runtime.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: sandbox}})
 	if err != nil {
 		return err

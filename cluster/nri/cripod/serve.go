@@ -69,8 +69,8 @@ func writeNode(to string, node *core.Node, events []core.Event) error {
 	return nil
 }
 
-// isServed says whether there is an API server.
-func isServed() bool {
+// isAPIServed says whether there is an API server.
+func isAPIServed() bool {
 	_, err := os.Stat(account)
 	return err == nil
 }
@@ -79,7 +79,7 @@ func isServed() bool {
 // resolved, and the API server's address where one is served.
 func containerEnvironment(c *core.Container) (map[string]string, error) {
 	variables := map[string]string{}
-	if isServed() {
+	if isAPIServed() {
 		host, port, _ := net.SplitHostPort(apiAddress)
 		variables["KUBERNETES_SERVICE_HOST"], variables["KUBERNETES_SERVICE_PORT"] = host, port
 	}

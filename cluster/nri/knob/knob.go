@@ -42,13 +42,13 @@ type Knob struct {
 // The one list. A file that the module gains gets a line here.
 var (
 	DirtyMin    = newKnob(C.WEIR_KNOB_DIRTY_MIN, "bytes with optional K, M, G or T, or `max`", true)
-	DirtyBytes  = newKnob(C.WEIR_KNOB_DIRTY_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", ceilingMin), true).inTime(3600, "s")
+	DirtyBytes  = newKnob(C.WEIR_KNOB_DIRTY_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", ceilingMin), true).acceptTimes(3600, "s")
 	DirtyRatio  = newKnob(C.WEIR_KNOB_DIRTY_RATIO, "a whole number from 0 (off) to 100", false)
 	DirtyWeight = newKnob(C.WEIR_KNOB_DIRTY_WEIGHT, fmt.Sprintf("a whole number from %d to %d", C.WEIR_WEIGHT_MIN, C.WEIR_WEIGHT_MAX), false)
 
 	DirtyBandwidth = newKnob(C.WEIR_KNOB_DIRTY_BANDWIDTH, fmt.Sprintf("bytes per second with optional K, M, G or T, at least %d, or `max`", C.WEIR_BANDWIDTH_MIN), false)
 
-	WritebackBytes = newKnob(C.WEIR_KNOB_WRITEBACK_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", C.WEIR_WINDOW_MIN), false).inTime(1000, "ms")
+	WritebackBytes = newKnob(C.WEIR_KNOB_WRITEBACK_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", C.WEIR_WINDOW_MIN), false).acceptTimes(1000, "ms")
 
 	All = []*Knob{DirtyMin, DirtyBytes, DirtyRatio, DirtyWeight, DirtyBandwidth, WritebackBytes}
 )
@@ -65,9 +65,9 @@ func newKnob(id C.enum_weir_knob, takes string, bytes bool) *Knob {
 	return &Knob{id: id, Name: name, File: file, takes: takes, Bytes: bytes}
 }
 
-// inTime lets the file be set to what disks write in up to most times. The agent converts such a value and
+// acceptTimes lets the file be set to what disks write in up to most times. The agent converts such a value and
 // has the same bounds: testdata/times.txt is a test of both.
-func (k *Knob) inTime(most uint64, times string) *Knob {
+func (k *Knob) acceptTimes(most uint64, times string) *Knob {
 	k.most, k.times = most, times
 	return k
 }

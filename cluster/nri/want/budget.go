@@ -31,7 +31,7 @@ type Request struct {
 	OfPod, OfContainer Wanted
 }
 
-func (b *Budget) accountOf(uid, namespace, sandbox string) *account {
+func (b *Budget) findOrMakeAccount(uid, namespace, sandbox string) *account {
 	if b.pods == nil {
 		b.pods = map[string]*account{}
 	}
@@ -48,7 +48,7 @@ func (b *Budget) accountOf(uid, namespace, sandbox string) *account {
 
 // RecordFloors counts floors that are there, whatever is allowed.
 func (b *Budget) RecordFloors(pod Pod, r Request) {
-	a := b.accountOf(r.Pod, pod.Namespace, r.Sandbox)
+	a := b.findOrMakeAccount(r.Pod, pod.Namespace, r.Sandbox)
 	a.own = r.OfPod.Values.Floor()
 	if r.Container != "" {
 		a.sandboxes[r.Sandbox][r.Container] = r.OfContainer.Values.Floor()

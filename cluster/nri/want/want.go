@@ -106,7 +106,7 @@ func parseAnnotations(annotations map[string]string) (asked, error) {
 			a.all[k] = setting
 		}
 	}
-	return a, oneLine(problems)
+	return a, joinProblems(problems)
 }
 
 // WantsAnything says whether the pod is to have a knob with this container: its own or the pod's.
@@ -211,8 +211,8 @@ func resolveValues(presets, asked settings, limit func() (uint64, error)) (Wante
 	return w, nil
 }
 
-// oneLine joins problems for a place that shows one line.
-func oneLine(problems []error) error {
+// joinProblems joins problems for a place that shows one line.
+func joinProblems(problems []error) error {
 	if len(problems) == 0 {
 		return nil
 	}

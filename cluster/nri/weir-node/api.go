@@ -33,8 +33,8 @@ type api struct {
 	client *http.Client
 }
 
-// inCluster is the API server as kubelet describes it to containers.
-func inCluster(account string) (*api, error) {
+// newClusterAPI is the API server as kubelet describes it to containers.
+func newClusterAPI(account string) (*api, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
 		return nil, errors.New("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: run it in a pod")

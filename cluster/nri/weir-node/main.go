@@ -76,7 +76,7 @@ func run(log *slog.Logger) error {
 	if os.Args[1] != "clean" && *name == "" {
 		return errors.New("no node is named: set NODE_NAME, or give --node")
 	}
-	a, err := inCluster(*account)
+	a, err := newClusterAPI(*account)
 	if err != nil {
 		if os.Args[1] == "mark" {
 			log.Error("the node stays unmarked", "error", err)

@@ -37,7 +37,7 @@ const (
 func (n *node) moduleState() (s state, isThere bool) {
 	text, err := os.ReadFile(filepath.Join(n.sys, "kernel/weir/state"))
 	if err != nil {
-		return state{mode: byNothing, why: n.notLoaded()}, false
+		return state{mode: byNothing, why: n.explainNotLoaded()}, false
 	}
 	s = state{mode: byNothing}
 	switch now := strings.TrimSpace(string(text)); now {
@@ -56,8 +56,8 @@ func (n *node) moduleState() (s state, isThere bool) {
 	return s, true
 }
 
-// notLoaded is what the loading of the module left as its last words, in one line.
-func (n *node) notLoaded() string {
+// explainNotLoaded is what the loading of the module left as its last words, in one line.
+func (n *node) explainNotLoaded() string {
 	if text, err := os.ReadFile(n.why); err == nil {
 		if words := strings.Join(strings.Fields(string(text)), " "); words != "" {
 			return "the module is not loaded: " + words

@@ -46,7 +46,7 @@ func (c *cluster) start(t *testing.T) *api {
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", at.Hostname())
 	t.Setenv("KUBERNETES_SERVICE_PORT", at.Port())
-	a, err := inCluster(account)
+	a, err := newClusterAPI(account)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,12 +295,12 @@ func TestCleanAfter(t *testing.T) {
 // A container without a service account, and a server of another authority, are refused with words.
 func TestNoAccount(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	if _, err := inCluster("/nowhere"); err == nil || !strings.Contains(err.Error(), "KUBERNETES_SERVICE_HOST") {
+	if _, err := newClusterAPI("/nowhere"); err == nil || !strings.Contains(err.Error(), "KUBERNETES_SERVICE_HOST") {
 		t.Errorf("%v", err)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
-	if _, err := inCluster("/nowhere"); err == nil || !strings.Contains(err.Error(), "no service account in this container") {
+	if _, err := newClusterAPI("/nowhere"); err == nil || !strings.Contains(err.Error(), "no service account in this container") {
 		t.Errorf("%v", err)
 	}
 }
