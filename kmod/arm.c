@@ -20,7 +20,7 @@ void weir_beat_start(void)
 }
 
 /* A knob was set after weir_arm() said it could be. */
-void weir_beat_now(void)
+void weir_beat_expedite(void)
 {
 	if (!(weir_acting() && weir_flushers_acting()) && !READ_ONCE(weir_beat.stopping))
 		mod_delayed_work(weir_beat.queue, &weir_beat.work, 0);

@@ -84,17 +84,17 @@ DEFINE_STATIC_CALL(weir_work_cancel, no_work_cancel);
 /* Works that a task has, or runs. */
 static atomic_long_t works;
 
-static void work_runs(struct callback_head *work);
+static void run_weir_work(struct callback_head *work);
 
-static bool is_ours(struct callback_head *work, void *unused)
+static bool is_weir_work(struct callback_head *work, void *unused)
 {
-	return work->func == work_runs;
+	return work->func == run_weir_work;
 }
 
-/* As is_ours(), but leaves it where it is. */
-static bool find_ours(struct callback_head *work, void *found)
+/* As is_weir_work(), but leaves it where it is. */
+static bool note_weir_work(struct callback_head *work, void *found)
 {
-	if (work->func == work_runs)
+	if (work->func == run_weir_work)
 		*(struct callback_head **)found = work;
 	return false;
 }
@@ -104,9 +104,9 @@ static struct weir_call *call_of(struct callback_head *work)
 	return work ? container_of(work, struct weir_call, work) : NULL;
 }
 
-static struct weir_call *take_back(struct task_struct *task)
+static struct weir_call *cancel_call(struct task_struct *task)
 {
-	return call_of(static_call(weir_work_cancel)(task, is_ours, NULL));
+	return call_of(static_call(weir_work_cancel)(task, is_weir_work, NULL));
 }
 
 static void free_call(struct weir_call *call)
@@ -140,7 +140,7 @@ struct weir_call *weir_call_current(void)
 	struct callback_head *found = NULL;
 
 	if (READ_ONCE(current->task_works))
-		static_call(weir_work_cancel)(current, find_ours, &found);
+		static_call(weir_work_cancel)(current, note_weir_work, &found);
 	return call_of(found);
 }
 
@@ -155,13 +155,13 @@ static bool is_dying(void)
 }
 
 /* Will the current task not wait, as it ends? */
-bool weir_call_dies(void)
+bool weir_call_is_dying(void)
 {
 	return is_dying() || fatal_signal_pending(current);
 }
 
 /* Is the current task one that waits at its return? */
-bool weir_call_returns(void)
+bool weir_call_may_wait(void)
 {
 	if (!weir_layout.has_task_work || current->in_execve || is_dying() ||
 	    current->flags & PF_KTHREAD)
@@ -181,7 +181,7 @@ static struct weir_call *add_call(struct task_struct *task)
 	if (!call)
 		return NULL;
 	atomic_long_inc(&works);
-	init_task_work(&call->work, work_runs);
+	init_task_work(&call->work, run_weir_work);
 	if (static_call(weir_work_add)(task, &call->work, TWA_RESUME)) {
 		free_call(call);
 		return NULL;
@@ -194,13 +194,13 @@ struct weir_call *weir_call_get(void)
 {
 	struct weir_call *call = weir_call_current();
 
-	if (call || !weir_call_returns())
+	if (call || !weir_call_may_wait())
 		return call;
 	return add_call(current);
 }
 
 /* Of a task that is being made: it waits before it is in user mode for the first time. */
-struct weir_call *weir_call_give(struct task_struct *child)
+struct weir_call *weir_call_add_to(struct task_struct *child)
 {
 	if (!weir_layout.has_task_work ||
 	    child->flags & (PF_KTHREAD | PF_IO_WORKER | WEIR_PF_USER_WORKER))
@@ -209,7 +209,7 @@ struct weir_call *weir_call_give(struct task_struct *child)
 }
 
 /* Is the current task about to be stopped, by a signal, a debugger or cgroup.freeze? */
-static bool is_to_stop(void)
+static bool has_stop_pending(void)
 {
 	return READ_ONCE(current->jobctl) & (JOBCTL_PENDING_MASK | JOBCTL_TRAP_FREEZE) ||
 	       sigismember(&current->pending.signal, SIGSTOP) ||
@@ -217,14 +217,14 @@ static bool is_to_stop(void)
 }
 
 /* Does anything end the wait of @call, of which the task has slept @slept_ns in all? */
-static bool ends_wait(u64 slept_ns)
+static bool must_end_wait(u64 slept_ns)
 {
 	if (READ_ONCE(weir_observe) || !weir_acting() || weir_task_urgent() ||
 	    current->in_execve || is_dying() || fatal_signal_pending(current) ||
 	    freezing(current))
 		return true;
 	return slept_ns >= WEIR_STOP_AFTER_MS * NSEC_PER_MSEC &&
-	       (is_to_stop() || current->flags & PF_IO_WORKER);
+	       (has_stop_pending() || current->flags & PF_IO_WORKER);
 }
 
 /*
@@ -260,7 +260,7 @@ static bool wait_for_debts(struct weir_call *call)
 
 	for (;;) {
 		debt = longest_debt(call, slept_ns, &due_ms);
-		if (!debt || ends_wait(call->slept_ns))
+		if (!debt || must_end_wait(call->slept_ns))
 			return false;
 		if (READ_ONCE(current->task_works))
 			return true;
@@ -272,14 +272,14 @@ static bool wait_for_debts(struct weir_call *call)
 }
 
 /* Let the works that are there run before @call's.  False: the task exits. */
-static bool go_behind(struct weir_call *call, unsigned int rounds)
+static bool requeue_call(struct weir_call *call, unsigned int rounds)
 {
 	call->rounds = rounds;
 	/* from then on it may be taken back: not to be touched */
 	return !static_call(weir_work_add)(current, &call->work, TWA_NONE);
 }
 
-static void take_over(struct weir_call *call, const struct weir_call *later)
+static void merge_debts(struct weir_call *call, const struct weir_call *later)
 {
 	int i;
 
@@ -292,7 +292,7 @@ static void take_over(struct weir_call *call, const struct weir_call *later)
 }
 
 /* The current task dies with what it owes. */
-static void leave_debts(const struct weir_call *call)
+static void leave_unpaid_debts(const struct weir_call *call)
 {
 	int i;
 
@@ -302,33 +302,33 @@ static void leave_debts(const struct weir_call *call)
 	}
 }
 
-static void work_runs(struct callback_head *work)
+static void run_weir_work(struct callback_head *work)
 {
 	struct weir_call *call = call_of(work);
 	/* of a pass in a work that ran before this one */
-	struct weir_call *later = take_back(current);
+	struct weir_call *later = cancel_call(current);
 
 	if (later) {
-		take_over(call, later);
+		merge_debts(call, later);
 		free_call(later);
 	}
 	if (!(current->flags & PF_EXITING)) {
-		if (call->rounds < ROUNDS_MOST && go_behind(call, call->rounds + 1))
+		if (call->rounds < ROUNDS_MOST && requeue_call(call, call->rounds + 1))
 			return;
 		if (wait_for_debts(call)) {
 			/* the works woke the task; a worker's call may be for its ring's end */
 			if (!(current->flags & PF_IO_WORKER))
 				clear_notify_signal();
-			if (go_behind(call, ROUNDS_MOST - ROUNDS_AGAIN))
+			if (requeue_call(call, ROUNDS_MOST - ROUNDS_AGAIN))
 				return;
 		}
 	}
-	if (weir_call_dies())
-		leave_debts(call);
+	if (weir_call_is_dying())
+		leave_unpaid_debts(call);
 	free_call(call);
 }
 
-static void take_back_all(void)
+static void cancel_all_calls(void)
 {
 	struct task_struct *process, *task;
 	struct weir_call *call;
@@ -337,7 +337,7 @@ static void take_back_all(void)
 	for_each_process(process) {
 		/* for_each_thread() names a lock that is not exported, for lockdep */
 		list_for_each_entry_rcu(task, &process->signal->thread_head, thread_node) {
-			call = take_back(task);
+			call = cancel_call(task);
 			if (call)
 				free_call(call);
 		}
@@ -352,7 +352,7 @@ void weir_at_return_end(void)
 	long rest = 1;
 
 	while (atomic_long_read(&works)) {
-		take_back_all();
+		cancel_all_calls();
 		if (time_after(jiffies, tell)) {
 			tell = jiffies + TELL_WORKS_JIFFIES;
 			pr_warn("unloading waits for %ld tasks on their way back to user mode, and they for a file that they close\n",

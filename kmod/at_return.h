@@ -36,11 +36,11 @@ struct weir_call {
 };
 
 void weir_at_return_find(void);
-bool weir_call_returns(void);
-bool weir_call_dies(void);
+bool weir_call_may_wait(void);
+bool weir_call_is_dying(void);
 struct weir_call *weir_call_current(void);
 struct weir_call *weir_call_get(void);
-struct weir_call *weir_call_give(struct task_struct *child);
+struct weir_call *weir_call_add_to(struct task_struct *child);
 void weir_at_return_end(void);
 
 #endif

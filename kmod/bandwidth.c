@@ -73,7 +73,7 @@ void weir_bandwidth_change(struct weir_record *record, u64 bytes)
 }
 
 /* Is there a bound here or above? */
-static bool is_bounded(const struct weir_record *record)
+static bool has_bandwidth_on_path(const struct weir_record *record)
 {
 	while (record && READ_ONCE(record->bandwidth_bytes) == WEIR_UNLIMITED)
 		record = record->parent;
@@ -81,18 +81,18 @@ static bool is_bounded(const struct weir_record *record)
 }
 
 /* The part of @level's line for tasks of its child @below, or of its own if that is NULL. */
-static struct weir_part *part_of(struct weir_record *level, struct weir_record *below)
+static struct weir_part *child_part(struct weir_record *level, struct weir_record *below)
 {
 	return below ? &below->part : &level->own_part;
 }
 
 /* By which a part is told from others of the line. */
-static u64 part_number(const struct weir_record *below)
+static u64 child_number(const struct weir_record *below)
 {
 	return below ? below->css->serial_nr : 0;
 }
 
-static void forget_part(struct weir_record *level, struct weir_part *part)
+static void uncount_part(struct weir_record *level, struct weir_part *part)
 {
 	list_del_init(&part->node);
 	level->parts--;
@@ -111,7 +111,7 @@ static void count_part(struct weir_record *level, struct weir_part *part)
 	while (looks-- && !list_empty(&level->part_list)) {
 		oldest = list_first_entry(&level->part_list, struct weir_part, node);
 		if (oldest->until_ms < weir_now_ms())
-			forget_part(level, oldest);
+			uncount_part(level, oldest);
 		else
 			list_move_tail(&oldest->node, &level->part_list);
 	}
@@ -122,7 +122,7 @@ static void count_part(struct weir_record *level, struct weir_part *part)
 }
 
 /* A record goes, after all below it; a pass may still have found it. */
-void weir_bandwidth_drop(struct weir_record *record)
+void weir_bandwidth_detach(struct weir_record *record)
 {
 	struct weir_record *level = record->parent;
 
@@ -131,11 +131,11 @@ void weir_bandwidth_drop(struct weir_record *record)
 	raw_spin_lock(&level->lock);
 	record->part.gone = true;
 	if (!list_empty(&record->part.node))
-		forget_part(level, &record->part);
+		uncount_part(level, &record->part);
 	raw_spin_unlock(&level->lock);
 }
 
-void weir_bandwidth_made(struct weir_record *record)
+void weir_bandwidth_init(struct weir_record *record)
 {
 	INIT_LIST_HEAD(&record->part.node);
 	INIT_LIST_HEAD(&record->own_part.node);
@@ -158,14 +158,14 @@ static void charge_path(struct weir_record *record, struct weir_bandwidth_hold *
 			continue;
 		raw_spin_lock(&record->lock);
 		now_ns = ktime_get_ns();
-		part = part_of(record, below);
+		part = child_part(record, below);
 		if (record->bandwidth_bytes != WEIR_UNLIMITED) {
 			count_part(record, part);
 			weir_bandwidth_charge(&record->bandwidth, &part->line, record->parts,
 					      record->bandwidth_bytes, now_ns,
 					      record->css->serial_nr, hold);
 			if (hold->number == record->css->serial_nr) {
-				hold->part_number = part_number(below);
+				hold->part_number = child_number(below);
 				hold->bound = record->bandwidth_bytes;
 			}
 			part->until_ms = weir_now_ms() + hold->due_ms +
@@ -184,7 +184,7 @@ static void report_pages(struct weir_record *record, u64 reported,
 			 struct weir_bandwidth_hold *hold)
 {
 	/* the table is of tasks below a bound, which most of a host's may not be */
-	if (!is_bounded(record))
+	if (!has_bandwidth_on_path(record))
 		return;
 	hold->pages = weir_dirtied_by_current(&bandwidth_reporters, reported);
 	charge_path(record, hold);
@@ -204,7 +204,7 @@ static u64 still_due_ms(struct weir_record *record, struct weir_bandwidth_hold *
 		raw_spin_lock(&level->lock);
 		is_bound = level->bandwidth_bytes == hold->bound;
 		/* of another child by now, the task has no ticket in that part */
-		part = part_number(below) == hold->part_number ? part_of(level, below) : NULL;
+		part = child_number(below) == hold->part_number ? child_part(level, below) : NULL;
 		if (is_bound)
 			due_ms = weir_bandwidth_due_ms(&level->bandwidth,
 						       part ? &part->line : NULL,
@@ -271,7 +271,7 @@ static noinline void weir_bandwidth_sleep(long timeout)
  * The current task ends and has not waited for @pages: at each bound of its path, tasks that are
  * made in the same part wait for them.  Under RCU.
  */
-static void leave_pages(struct weir_record *record, u64 pages)
+static void leave_debt(struct weir_record *record, u64 pages)
 {
 	struct weir_record *below = NULL;
 
@@ -282,7 +282,7 @@ static void leave_pages(struct weir_record *record, u64 pages)
 			continue;
 		raw_spin_lock(&record->lock);
 		if (record->bandwidth_bytes != WEIR_UNLIMITED)
-			weir_bandwidth_leave(&part_of(record, below)->left, record->parts,
+			weir_bandwidth_leave(&child_part(record, below)->left, record->parts,
 					     record->bandwidth_bytes, ktime_get_ns(), pages);
 		raw_spin_unlock(&record->lock);
 	}
@@ -296,7 +296,7 @@ static void bandwidth_leave(const struct weir_call *call)
 	rcu_read_lock();
 	record = weir_record_nearest(css_of_current());
 	if (record)
-		leave_pages(record, call->owed[WEIR_DEBT_BANDWIDTH].hold.pages);
+		leave_debt(record, call->owed[WEIR_DEBT_BANDWIDTH].hold.pages);
 	rcu_read_unlock();
 }
 
@@ -348,9 +348,9 @@ void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_ho
 		} else if (owe_bandwidth(hold)) {
 			weir_count(record, bandwidth_held);
 			hold->least = 0;
-		} else if (weir_call_dies()) {
+		} else if (weir_call_is_dying()) {
 			/* it dumps its core */
-			leave_pages(record, hold->pages);
+			leave_debt(record, hold->pages);
 		}
 	}
 	if (observe)
@@ -359,7 +359,7 @@ void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_ho
 }
 
 /* For how long is what was left up to @ticket to be waited for at @level, in ms? */
-static u64 left_at_ms(struct weir_record *level, struct weir_part *part, u64 ticket)
+static u64 leftover_at_ms(struct weir_record *level, struct weir_part *part, u64 ticket)
 {
 	u64 due_ms = 0;
 
@@ -372,7 +372,7 @@ static u64 left_at_ms(struct weir_record *level, struct weir_part *part, u64 tic
 }
 
 /* A step of a new task's wait has taken @slept_ns; for how long is the next, in ms? */
-static u64 left_due_ms(struct weir_call *call, u64 slept_ns)
+static u64 leftover_due_ms(struct weir_call *call, u64 slept_ns)
 {
 	struct weir_record *level, *below = NULL;
 	u64 due_ms = 0;
@@ -386,15 +386,15 @@ static u64 left_due_ms(struct weir_call *call, u64 slept_ns)
 		level = level->parent;
 	}
 	/* moved to another child, it waits for nothing there */
-	if (level && part_number(below) == call->owed[WEIR_DEBT_LEFT].left.part_number)
-		due_ms = left_at_ms(level, part_of(level, below),
-				    call->owed[WEIR_DEBT_LEFT].left.ticket);
+	if (level && child_number(below) == call->owed[WEIR_DEBT_LEFT].left.part_number)
+		due_ms = leftover_at_ms(level, child_part(level, below),
+					call->owed[WEIR_DEBT_LEFT].left.ticket);
 	rcu_read_unlock();
 	return due_ms;
 }
 
 static const struct weir_debt left_debt = {
-	.due_ms = left_due_ms,
+	.due_ms = leftover_due_ms,
 	.sleep = weir_bandwidth_sleep,
 };
 
@@ -416,20 +416,20 @@ void weir_bandwidth_fork(struct task_struct *child)
 	for (level = record; level; below = level, level = level->parent) {
 		if (READ_ONCE(level->bandwidth_bytes) == WEIR_UNLIMITED)
 			continue;
-		due_ms = left_at_ms(level, part_of(level, below),
-				    READ_ONCE(part_of(level, below)->left.charged));
+		due_ms = leftover_at_ms(level, child_part(level, below),
+					READ_ONCE(child_part(level, below)->left.charged));
 		if (due_ms <= longest_ms)
 			continue;
 		longest_ms = due_ms;
 		longest = level;
 		longest_below = below;
 	}
-	call = weir_bandwidth_waits(longest_ms) ? weir_call_give(child) : NULL;
+	call = weir_bandwidth_waits(longest_ms) ? weir_call_add_to(child) : NULL;
 	if (call) {
 		call->owed[WEIR_DEBT_LEFT].left.number = longest->css->serial_nr;
-		call->owed[WEIR_DEBT_LEFT].left.part_number = part_number(longest_below);
+		call->owed[WEIR_DEBT_LEFT].left.part_number = child_number(longest_below);
 		call->owed[WEIR_DEBT_LEFT].left.ticket =
-			READ_ONCE(part_of(longest, longest_below)->left.charged);
+			READ_ONCE(child_part(longest, longest_below)->left.charged);
 		/* it does not run yet */
 		call->debts[WEIR_DEBT_LEFT] = &left_debt;
 		weir_count(record, bandwidth_held);
@@ -450,7 +450,7 @@ void weir_bandwidth_exit(void)
 	record = weir_record_nearest(css_of_current());
 	if (record) {
 		report_pages(record, current->nr_dirtied, &hold);
-		leave_pages(record, hold.pages);
+		leave_debt(record, hold.pages);
 	}
 	rcu_read_unlock();
 }

@@ -13,16 +13,16 @@ static inline bool weir_bandwidth_any(void)
 }
 
 void weir_bandwidth_change(struct weir_record *record, u64 bytes);
-void weir_bandwidth_made(struct weir_record *record);
-void weir_bandwidth_drop(struct weir_record *record);
+void weir_bandwidth_init(struct weir_record *record);
+void weir_bandwidth_detach(struct weir_record *record);
 void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_hold *hold);
 void weir_bandwidth_exit(void);
 void weir_bandwidth_fork(struct task_struct *child);
 #else
 static inline bool weir_bandwidth_any(void) { return false; }
 static inline void weir_bandwidth_change(struct weir_record *record, u64 bytes) { }
-static inline void weir_bandwidth_made(struct weir_record *record) { }
-static inline void weir_bandwidth_drop(struct weir_record *record) { }
+static inline void weir_bandwidth_init(struct weir_record *record) { }
+static inline void weir_bandwidth_detach(struct weir_record *record) { }
 static inline void weir_bandwidth_pass(u64 pages, unsigned int flags,
 				       struct weir_bandwidth_hold *hold) { }
 static inline void weir_bandwidth_exit(void) { }

@@ -22,7 +22,7 @@ int weir_param_arm(bool wanted);
 int weir_params_open(bool wanted);
 void weir_params_close(void);
 void weir_beat_start(void);
-void weir_beat_now(void);
+void weir_beat_expedite(void);
 
 /* evaluate.c: floors and ceilings evaluated live */
 extern struct list_head weir_floors;	/* records with a floor; weir_lock */

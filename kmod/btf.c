@@ -14,7 +14,7 @@
  * The whole of a sysfs file.  Opened and read as any reader would:
  * kernel_read_file() is for code and policy, and LSMs treat it so.
  */
-static ssize_t read_all(const char *path, void **blob)
+static ssize_t read_file(const char *path, void **blob)
 {
 	struct file *file = filp_open(path, O_RDONLY, 0);
 	loff_t size, at = 0;
@@ -43,7 +43,7 @@ int weir_btf_load(struct weir_btf_blob *blob)
 	ssize_t size;
 
 	memset(blob, 0, sizeof(*blob));
-	size = read_all(BTF_PATH, &blob->bytes);
+	size = read_file(BTF_PATH, &blob->bytes);
 	if (size < 0) {
 		pr_err("refusing to load: cannot read %s (error %zd); weir needs CONFIG_DEBUG_INFO_BTF and a mounted sysfs\n",
 		       BTF_PATH, size);

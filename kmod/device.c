@@ -31,8 +31,8 @@ static struct weir_device *find_device(struct weir_record *record, u64 bdi_id)
  * this pass dirtied, are new, if the device cannot have lost a place before: pages that
  * counted again each time would let a tenant rewrite as many of others'.
  */
-static struct weir_device *place_device(struct weir_record *record, u64 bdi_id,
-					u64 recorded, u64 own)
+static struct weir_device *assign_device_slot(struct weir_record *record, u64 bdi_id,
+					      u64 recorded, u64 own)
 {
 	bool again = record->next_device >= WEIR_DEVICES;
 	struct weir_device *device =
@@ -49,7 +49,7 @@ static struct weir_device *place_device(struct weir_record *record, u64 bdi_id,
  * Pages that the record's @wb has recorded as dirtied since the last pass on it.  It is
  * read under the lock: what is noted never goes back but for a wb that was made anew.
  */
-static u64 newly_recorded(struct weir_record *record, struct bdi_writeback *wb, u64 own)
+static u64 take_newly_recorded(struct weir_record *record, struct bdi_writeback *wb, u64 own)
 {
 	u64 bdi_id = wb->bdi->id, recorded, pages = 0;
 	struct weir_device *device;
@@ -59,7 +59,7 @@ static u64 newly_recorded(struct weir_record *record, struct bdi_writeback *wb, 
 	if (!wb_dying(wb)) {
 		recorded = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
 		device = find_device(record, bdi_id) ?:
-			 place_device(record, bdi_id, recorded, own);
+			 assign_device_slot(record, bdi_id, recorded, own);
 		if (recorded > device->recorded)
 			pages = recorded - device->recorded;
 		device->recorded = recorded;
@@ -81,7 +81,7 @@ static u64 newly_recorded(struct weir_record *record, struct bdi_writeback *wb, 
  * if a multiple of 32,768 lies between their pids: of a neighbour's tasks, a tenant
  * with N tasks that write makes N in 32,768 be forgotten.
  *
- * Tasks of the floor's own cgroups answer when they exit (weir_device_exit()).
+ * Tasks of the floor's own cgroups answer when they exit (weir_device_charge_exit()).
  */
 u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 {
@@ -108,7 +108,7 @@ static struct weir_reporters device_reporters;
  * Foreign pages below a fair part count for all above it, too: a tenant's cgroups come and
  * go, each with a part, and what they have dirtied of others' stays.
  */
-static noinline void charge_above(struct weir_record *record, s64 foreign)
+static noinline void charge_ancestors(struct weir_record *record, s64 foreign)
 {
 	while (foreign && (record = record->parent)) {
 		raw_spin_lock(&record->lock);
@@ -128,7 +128,7 @@ static void charge_credit(struct weir_record *floored, u64 own, u64 recorded, bo
 	raw_spin_unlock(&floored->lock);
 	/* above zero none is foreign */
 	if (floored->parent && !READ_ONCE(floored->floor_given))
-		charge_above(floored, min(before, 0LL) - min(after, 0LL));
+		charge_ancestors(floored, min(before, 0LL) - min(after, 0LL));
 }
 
 /*
@@ -136,7 +136,7 @@ static void charge_credit(struct weir_record *floored, u64 own, u64 recorded, bo
  * its last pass, which knows nothing of it: a cgroup whose tasks each rewrite less of
  * another's file than makes them look would have a floor without an end.
  */
-void weir_device_exit(void)
+void weir_device_charge_exit(void)
 {
 	struct weir_record *record;
 
@@ -163,5 +163,5 @@ void weir_device_charge(struct weir_record *record, struct weir_record *floored,
 {
 	u64 own = weir_dirtied_by_current(&device_reporters, reported);
 
-	charge_credit(floored, own, newly_recorded(record, wb, own), admitted);
+	charge_credit(floored, own, take_newly_recorded(record, wb, own), admitted);
 }

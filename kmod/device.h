@@ -25,6 +25,6 @@ static inline bool weir_fair_filled(const struct weir_record *record)
 #define WEIR_REPORTERS_BITS	15
 struct weir_reporters { atomic_t last[1 << WEIR_REPORTERS_BITS]; };
 u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported);
-void weir_device_exit(void);
+void weir_device_charge_exit(void);
 
 #endif

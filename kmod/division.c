@@ -41,7 +41,7 @@
  * One that is stuck in its filesystem for long does not: others would wait for it.  A part
  * stands in a slow disk's queue for seconds.
  */
-static bool competes(const struct weir_flusher *flusher)
+static bool is_competing(const struct weir_flusher *flusher)
 {
 	if (flusher->inside)
 		return time_before(jiffies, flusher->asked + STUCK_JIFFIES);
@@ -49,17 +49,17 @@ static bool competes(const struct weir_flusher *flusher)
 	       (flusher->in_flight || !flusher->uses_little);
 }
 
-static bool counts(const struct weir_flusher *flusher)
+static bool is_counted(const struct weir_flusher *flusher)
 {
 	return !list_empty(&flusher->asking);
 }
 
-static struct weir_flusher *flusher_at(struct rb_node *node)
+static struct weir_flusher *flusher_of_node(struct rb_node *node)
 {
 	return rb_entry_safe(node, struct weir_flusher, by_vtime);
 }
 
-static struct weir_branch *contender_at(struct rb_node *node)
+static struct weir_branch *contender_of_node(struct rb_node *node)
 {
 	return rb_entry_safe(node, struct weir_branch, node);
 }
@@ -95,18 +95,18 @@ static void set_contender_vtime(struct weir_branch *contender, u64 vtime)
 			      contender_less);
 }
 
-static void unqueue(struct weir_flusher *flusher)
+static void unqueue_flusher(struct weir_flusher *flusher)
 {
 	rb_erase_cached(&flusher->by_vtime, &flusher->contender->by_vtime);
 	RB_CLEAR_NODE(&flusher->by_vtime);
 }
 
-static void set_vtime(struct weir_flusher *flusher, u64 vtime)
+static void set_flusher_vtime(struct weir_flusher *flusher, u64 vtime)
 {
 	bool queued = !RB_EMPTY_NODE(&flusher->by_vtime);
 
 	if (queued)
-		unqueue(flusher);
+		unqueue_flusher(flusher);
 	flusher->vtime = vtime;
 	if (queued)
 		rb_add_cached(&flusher->by_vtime, &flusher->contender->by_vtime, flusher_less);
@@ -144,7 +144,7 @@ static void stop_counting(struct weir_flusher *flusher)
 {
 	struct weir_branch *branch = flusher->branch;
 
-	if (!counts(flusher))
+	if (!is_counted(flusher))
 		return;
 	list_del_init(&flusher->asking);
 	if (!--branch->own_competing)
@@ -154,7 +154,7 @@ static void stop_counting(struct weir_flusher *flusher)
 			branch->parent->weights -= branch->weight;
 	}
 	branch->competing--;
-	unqueue(flusher);
+	unqueue_flusher(flusher);
 	if (!--flusher->contender->queued)
 		unqueue_contender(flusher->contender);
 }
@@ -170,7 +170,7 @@ void weir_division_expire(struct weir_disk *disk)
 		n = 0;
 		/* the longest ago first, but those that use little are among the others */
 		list_for_each_entry_safe(flusher, next, lists[i], asking) {
-			if (!competes(flusher))
+			if (!is_competing(flusher))
 				stop_counting(flusher);
 			if (++n == EXPIRE_MOST)
 				break;
@@ -233,12 +233,12 @@ static u64 least_vtime(struct weir_flusher *own)
 	struct weir_flusher *first;
 
 	for (;;) {
-		first = flusher_at(rb_first_cached(queue));
+		first = flusher_of_node(rb_first_cached(queue));
 		if (first == own)
-			first = flusher_at(rb_next(&own->by_vtime));
+			first = flusher_of_node(rb_next(&own->by_vtime));
 		if (!first)
 			return note_reached(own->contender, own->vtime);
-		if (competes(first))
+		if (is_competing(first))
 			return first->vtime;
 		stop_counting(first);
 	}
@@ -254,7 +254,7 @@ static bool is_slow(const struct weir_branch *contender)
 }
 
 /* Does a contender have room in its part of the budget?  Notes by when it should. */
-static u64 excess_of(struct weir_branch *contender)
+static u64 update_excess(struct weir_branch *contender)
 {
 	const struct weir_branch *scope = contender->parent;
 	u64 excess = weir_budget_excess(&scope->budget, contender->hweight,
@@ -273,18 +273,18 @@ static u64 excess_of(struct weir_branch *contender)
 }
 
 /* The same as least_vtime(), of the division's children. */
-static u64 least_beside(struct weir_branch *own)
+static u64 least_vtime_beside(struct weir_branch *own)
 {
 	struct rb_root_cached *queue = &own->parent->contenders;
 	struct weir_branch *first;
 
 	for (;;) {
-		first = contender_at(rb_first_cached(queue));
+		first = contender_of_node(rb_first_cached(queue));
 		if (first == own)
-			first = contender_at(rb_next(&own->node));
+			first = contender_of_node(rb_next(&own->node));
 		if (!first)
 			return note_reached(own->parent, own->vtime);
-		excess_of(first);
+		update_excess(first);
 		if (!is_slow(first))
 			return first->vtime;
 		/* until it looks itself */
@@ -300,7 +300,7 @@ static void queue_contender(struct weir_branch *contender, u64 budget)
 	if (!slow && !RB_EMPTY_NODE(&contender->node))
 		return;
 	set_contender_vtime(contender, weir_division_join(contender->vtime ?: 1,
-							  least_beside(contender), budget));
+							  least_vtime_beside(contender), budget));
 	if (slow)
 		unqueue_contender(contender);
 	else
@@ -309,7 +309,7 @@ static void queue_contender(struct weir_branch *contender, u64 budget)
 }
 
 /* Set hweights on the path anew: weights may have changed, and who competes.  Under RCU. */
-static void renew(struct weir_flusher *flusher)
+static void renew_hweights(struct weir_flusher *flusher)
 {
 	struct weir_level at = weir_flusher_level(flusher);
 	struct weir_branch *branch, *scope = flusher->contender->parent;
@@ -339,18 +339,18 @@ static void begin_to_compete(struct weir_disk *disk, struct weir_flusher *flushe
 	/* as much as it may be ahead, at the least */
 	u64 budget = 2 * weir_budget_ahead(&contender->parent->budget);
 
-	weir_flusher_look(disk, flusher);
+	weir_flusher_update(disk, flusher);
 	flusher->charged = flusher->written + flusher->in_flight - flusher->reserved;
 	flusher->vtime = weir_division_join(flusher->vtime, least_vtime(flusher), budget);
 	if (!contender->queued) {
 		contender->vtime = weir_division_join(contender->vtime,
-						      least_beside(contender), budget);
+						      least_vtime_beside(contender), budget);
 		/* that it had no room when it last competed says nothing */
 		contender->room_due = 0;
 	}
 	start_counting(flusher);
 	list_add_tail(&flusher->asking, &disk->inside);
-	renew(flusher);
+	renew_hweights(flusher);
 }
 
 /* A flusher begins a call: is there a division that it is in? */
@@ -366,10 +366,10 @@ void weir_division_enter(struct weir_disk *disk, struct weir_flusher *flusher)
 		if (contender)
 			contender->members++;
 	}
-	if (contender && counts(flusher) && !competes(flusher))
+	if (contender && is_counted(flusher) && !is_competing(flusher))
 		stop_counting(flusher);
 	flusher->asked = jiffies;
-	if (contender && !counts(flusher))
+	if (contender && !is_counted(flusher))
 		begin_to_compete(disk, flusher);
 	else if (contender)
 		list_move_tail(&flusher->asking, &disk->inside);
@@ -403,7 +403,7 @@ static void note_use(struct weir_flusher *flusher, bool held)
 void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher, bool held)
 {
 	flusher->asked = jiffies;
-	if (!counts(flusher))
+	if (!is_counted(flusher))
 		return;
 	note_use(flusher, held);
 	list_move_tail(&flusher->asking, &disk->outside);
@@ -413,17 +413,17 @@ void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher, bo
  * Is what is kept of a flusher with nothing in flight of use still?  It may be ahead of
  * another that competes.
  */
-bool weir_division_needs(const struct weir_flusher *flusher)
+bool weir_division_must_keep(const struct weir_flusher *flusher)
 {
 	struct weir_branch *contender = flusher->contender, *beside;
 	struct weir_flusher *first;
 
 	if (!contender)
 		return false;
-	if (competes(flusher))
+	if (is_competing(flusher))
 		return true;
-	first = flusher_at(rb_first_cached(&contender->by_vtime));
-	beside = contender_at(rb_first_cached(&contender->parent->contenders));
+	first = flusher_of_node(rb_first_cached(&contender->by_vtime));
+	beside = contender_of_node(rb_first_cached(&contender->parent->contenders));
 	return (first && first->vtime < flusher->vtime) ||
 	       (beside && beside->vtime < contender->vtime);
 }
@@ -435,7 +435,7 @@ static bool is_owed_turn(unsigned long held)
 }
 
 /* Charge what was submitted for the wb since, by its flusher or by an fsync. */
-void weir_division_count(struct weir_flusher *flusher)
+void weir_division_charge_flusher(struct weir_flusher *flusher)
 {
 	struct weir_branch *contender = flusher->contender;
 	u64 submitted = flusher->written + flusher->in_flight - flusher->reserved;
@@ -446,7 +446,8 @@ void weir_division_count(struct weir_flusher *flusher)
 		return;
 	flusher->charged = submitted;
 	if (!is_owed_turn(flusher->held))
-		set_vtime(flusher, weir_division_charge(flusher->vtime, pages, flusher->hweight));
+		set_flusher_vtime(flusher,
+				  weir_division_charge(flusher->vtime, pages, flusher->hweight));
 	if (!is_owed_turn(contender->held))
 		set_contender_vtime(contender, weir_division_charge(contender->vtime, pages,
 								    contender->hweight));
@@ -462,7 +463,7 @@ void weir_division_count(struct weir_flusher *flusher)
  * many wbs as a tenant makes, so not under the disk's lock, for which others spin; the
  * flusher, which is inside a call, holds the disk and the device.
  */
-void weir_division_count_device(struct weir_disk *disk, const struct weir_flusher *flusher)
+void weir_division_sample_device(struct weir_disk *disk, const struct weir_flusher *flusher)
 {
 	unsigned long counted = READ_ONCE(disk->counted);
 	struct bdi_writeback *wb;
@@ -483,7 +484,7 @@ void weir_division_count_device(struct weir_disk *disk, const struct weir_flushe
 }
 
 /* Once for each count of the device's. */
-static void note_budget(const struct weir_disk *disk, struct weir_branch *scope)
+static void update_budget(const struct weir_disk *disk, struct weir_branch *scope)
 {
 	if (scope->budget.since_ns == disk->written_ns)
 		return;
@@ -491,13 +492,13 @@ static void note_budget(const struct weir_disk *disk, struct weir_branch *scope)
 }
 
 /* Pages that others below the same contender are to submit before. */
-static u64 lead_of(struct weir_flusher *flusher, u64 ahead, u64 part)
+static u64 update_lead(struct weir_flusher *flusher, u64 ahead, u64 part)
 {
 	u64 least = least_vtime(flusher), lead;
 
 	if (is_owed_turn(flusher->held))
-		set_vtime(flusher, weir_division_cap(flusher->vtime, least, ahead, part,
-						     flusher->hweight));
+		set_flusher_vtime(flusher, weir_division_cap(flusher->vtime, least, ahead, part,
+							     flusher->hweight));
 	lead = weir_division_lead(flusher->vtime, least, ahead);
 	if (!lead)
 		flusher->held = 0;
@@ -507,9 +508,9 @@ static u64 lead_of(struct weir_flusher *flusher, u64 ahead, u64 part)
 }
 
 /* The same, of the division's children. */
-static u64 lead_beside(struct weir_branch *contender, u64 ahead, u64 part)
+static u64 update_lead_beside(struct weir_branch *contender, u64 ahead, u64 part)
 {
-	u64 least = least_beside(contender), lead;
+	u64 least = least_vtime_beside(contender), lead;
 
 	if (is_owed_turn(contender->held))
 		set_contender_vtime(contender, weir_division_cap(contender->vtime, least, ahead,
@@ -523,8 +524,8 @@ static u64 lead_beside(struct weir_branch *contender, u64 ahead, u64 part)
 }
 
 /* The wait until @flusher, which has just looked, may submit.  False if it is in no division. */
-bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
-			struct weir_turn_wait *turn)
+bool weir_division_ask_turn(struct weir_disk *disk, struct weir_flusher *flusher,
+			    struct weir_turn_wait *turn)
 {
 	struct weir_branch *contender = flusher->contender, *scope;
 	u64 ahead;
@@ -533,15 +534,15 @@ bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 		return false;
 	scope = contender->parent;
 	flusher->asked = jiffies;
-	if (counts(flusher)) {
-		weir_division_count(flusher);
+	if (is_counted(flusher)) {
+		weir_division_charge_flusher(flusher);
 		list_move_tail(&flusher->asking, &disk->inside);
-		renew(flusher);
+		renew_hweights(flusher);
 	} else {
 		/* it was in its filesystem for long */
 		begin_to_compete(disk, flusher);
 	}
-	note_budget(disk, scope);
+	update_budget(disk, scope);
 	turn->written = scope->written;
 	if (scope->competing < 2) {
 		/* not held, but it looks again soon whether another has come */
@@ -553,10 +554,10 @@ bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 	}
 	ahead = weir_budget_ahead(&scope->budget);
 	turn->part = weir_budget_part(&scope->budget, contender->hweight);
-	turn->excess = excess_of(contender);
+	turn->excess = update_excess(contender);
 	queue_contender(contender, 2 * ahead);
-	turn->excess = max3(turn->excess, lead_of(flusher, ahead, turn->part),
-			    lead_beside(contender, ahead, turn->part));
+	turn->excess = max3(turn->excess, update_lead(flusher, ahead, turn->part),
+			    update_lead_beside(contender, ahead, turn->part));
 	return true;
 }
 

@@ -34,7 +34,7 @@ static struct {
 	u64 direct_scanned;
 } last;
 
-static u64 flow_since(u64 *before, u64 now)
+static u64 take_growth(u64 *before, u64 now)
 {
 	u64 flow = now - *before;
 
@@ -47,9 +47,9 @@ static u64 flow_since(u64 *before, u64 now)
  * with them, which may go to memory (zram), and says nothing of disks.  It is known when
  * it begins, and so may be ahead: what is then too little counts in the next beats.
  */
-static u64 written_since(u64 *before, u64 now)
+static u64 take_written(u64 *before, u64 now)
 {
-	return (s64)(now - *before) > 0 ? flow_since(before, now) : 0;
+	return (s64)(now - *before) > 0 ? take_growth(before, now) : 0;
 }
 
 #ifdef CONFIG_PSI
@@ -92,18 +92,18 @@ static void take_sample(struct weir_drain_beat *beat)
 
 	*beat = (struct weir_drain_beat) {
 		.seconds = READ_ONCE(seconds),
-		.elapsed_ms = flow_since(&last.ns, now) / NSEC_PER_MSEC,
+		.elapsed_ms = take_growth(&last.ns, now) / NSEC_PER_MSEC,
 		.dirty = global_node_page_state(NR_FILE_DIRTY),
 		.writeback = global_node_page_state(NR_WRITEBACK),
-		.written = written_since(&last.written,
-					 global_node_page_state(NR_WRITTEN) -
-					 count_events(PSWPOUT)),
-		.kswapd_scanned = flow_since(&last.kswapd_scanned,
-					     count_events(PGSCAN_KSWAPD)),
-		.kswapd_taken = flow_since(&last.kswapd_taken,
-					   count_events(PGSTEAL_KSWAPD)),
-		.direct_scanned = flow_since(&last.direct_scanned,
-					     count_events(PGSCAN_DIRECT)),
+		.written = take_written(&last.written,
+					global_node_page_state(NR_WRITTEN) -
+					count_events(PSWPOUT)),
+		.kswapd_scanned = take_growth(&last.kswapd_scanned,
+					      count_events(PGSCAN_KSWAPD)),
+		.kswapd_taken = take_growth(&last.kswapd_taken,
+					    count_events(PGSTEAL_KSWAPD)),
+		.direct_scanned = take_growth(&last.direct_scanned,
+					      count_events(PGSCAN_DIRECT)),
 		.memory_stall_percent = memory_stall(),
 		.tighten = READ_ONCE(tighten),
 	};
@@ -128,7 +128,7 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 	u64 before = drain.limit ?: thresh;
 
 	if (weir_drain_bounds_sync())
-		weir_sync_hook_want();
+		weir_sync_hook_request();
 	if (!weir_drain_wanted()) {
 		last.ns = 0;
 		return;
@@ -148,20 +148,20 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 	weir_drain_step(&drain, &beat);
 	WRITE_ONCE(stock, thresh);
 	if ((drain.limit ?: thresh) < before)
-		weir_limits_lowered(drain.limit ?: thresh);
+		weir_limits_lower_domain(drain.limit ?: thresh);
 }
 
 /* Stop at once, at an unload or when no knob is set: nothing is lifted any more. */
 void weir_drain_end(void)
 {
 	if (drain.limit)
-		weir_limits_lowered(max(stock, weir_count_host()));
+		weir_limits_lower_domain(max(stock, weir_count_host()));
 	drain.limit = 0;
 	last.ns = 0;
 }
 
 /* The part of weir_host_amendments() that is drain's. */
-void weir_drain_now(struct weir_drain_host *host)
+void weir_drain_fill_host(struct weir_drain_host *host)
 {
 	host->limit = READ_ONCE(drain.limit);
 	host->stock = READ_ONCE(stock);
@@ -184,7 +184,7 @@ u64 weir_drain_rate(void)
 	return READ_ONCE(drain.rate);
 }
 
-bool weir_drain_scarce(void)
+bool weir_drain_is_memory_scarce(void)
 {
 	return READ_ONCE(seconds) &&
 	       READ_ONCE(drain.calm_ms) < WEIR_DRAIN_CALM_MS;

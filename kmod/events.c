@@ -74,7 +74,7 @@ void weir_events_list(struct weir_pass_state *state)
 }
 
 /* Count the pause that is over, if one was. */
-static void settle_pause(struct weir_pass_state *state)
+static void account_pause(struct weir_pass_state *state)
 {
 	struct weir_record *record;
 	u64 slept_ns;
@@ -100,7 +100,7 @@ void weir_events_unlist(struct weir_pass_state *state)
 {
 	struct bucket *bucket = bucket_of(current);
 
-	settle_pause(state);
+	account_pause(state);
 	if (READ_ONCE(bucket->first) == current && bucket->state == state) {
 		smp_store_release(&bucket->first, NULL);
 		return;
@@ -134,7 +134,7 @@ static void begin_pause(struct bdi_writeback *wb, unsigned long thresh,
 		return;
 	/* newer kernels call the probes of a tracepoint without RCU */
 	rcu_read_lock();
-	settle_pause(state);
+	account_pause(state);
 	if (pause <= 0 || state->async)
 		goto out;
 	facts = (struct weir_pause_facts) {
@@ -189,14 +189,14 @@ static void on_pause_dtc(void *unused, struct bdi_writeback *wb,
 /* The two forms of sched:sched_process_exit, called by the task that exits. */
 static void on_exit_task(void *unused, struct task_struct *task)
 {
-	weir_device_exit();
+	weir_device_charge_exit();
 	weir_bandwidth_exit();
 }
 
 static void on_exit_with_record(void *unused, struct task_struct *task,
 				bool group_dead)
 {
-	weir_device_exit();
+	weir_device_charge_exit();
 	weir_bandwidth_exit();
 }
 
@@ -235,7 +235,7 @@ static void show_task(struct task_struct *task)
 }
 
 /* Say which tasks are in the kernel's function, some of them. */
-void weir_events_show(void)
+void weir_events_log_waiting(void)
 {
 	struct task_struct *first;
 	struct weir_pass_state *state;
@@ -259,7 +259,7 @@ void weir_events_show(void)
 	}
 }
 
-static void look_for(struct tracepoint *tracepoint, void *unused)
+static void note_tracepoint(struct tracepoint *tracepoint, void *unused)
 {
 	if (!strcmp(tracepoint->name, WEIR_PAUSE_TRACEPOINT))
 		pauses = tracepoint;
@@ -276,7 +276,7 @@ int weir_events_find(void)
 
 	for (i = 0; i < ARRAY_SIZE(buckets); i++)
 		raw_spin_lock_init(&buckets[i].lock);
-	for_each_kernel_tracepoint(look_for, NULL);
+	for_each_kernel_tracepoint(note_tracepoint, NULL);
 	if (pauses)
 		return 0;
 	pr_err("refusing to load: this kernel has no tracepoint " WEIR_PAUSE_TRACEPOINT "\n");

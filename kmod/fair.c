@@ -90,7 +90,7 @@ static void set_floor(struct weir_record *record, u64 floor)
 }
 
 /* Parts on the path of @record, by the weights of the moment, from the top down. */
-static void set_parts(struct weir_record *record, u64 pool)
+static void update_parts_on_path(struct weir_record *record, u64 pool)
 {
 	struct weir_record *path[LEVELS_MOST];
 	struct weir_fair_level *above;
@@ -110,7 +110,7 @@ static void set_parts(struct weir_record *record, u64 pool)
 }
 
 /* The floor of the record's own tasks. */
-static u64 find_floor(struct weir_record *record)
+static u64 compute_floor(struct weir_record *record)
 {
 	const struct weir_floor_pool set = {
 		.wanted_total = READ_ONCE(weir_pool.floors_total),
@@ -118,7 +118,7 @@ static u64 find_floor(struct weir_record *record)
 	};
 	u64 pool = weir_fair_pool(&set), part;
 
-	set_parts(record, pool);
+	update_parts_on_path(record, pool);
 	part = weir_fair_part(record->fair.part, WEIR_WEIGHT_DEFAULT, record->fair.weights);
 	return weir_memory_floor(record, weir_fair_floor(part, pool));
 }
@@ -143,7 +143,7 @@ void weir_fair_start(struct weir_record *record)
 	if (!record->writes && !record->fair_ended && !has_set_floor(record)) {
 		WRITE_ONCE(record->wrote, jiffies);
 		add_writer(record);
-		set_floor(record, find_floor(record));
+		set_floor(record, compute_floor(record));
 	}
 	raw_spin_unlock(&fair_lock);
 }
@@ -214,7 +214,7 @@ static void evaluate_next(void)
 	}
 	list_rotate_left(&writers);
 	weir_tree_update(record);
-	set_floor(record, find_floor(record));
+	set_floor(record, compute_floor(record));
 	count_path(record);
 }
 

@@ -63,8 +63,8 @@ static u64 knob_value(const struct weir_record *record, enum weir_knob knob)
 }
 
 /* Note which of the two ceilings an unprivileged owner has set, and not cleared. */
-static void owners_ceiling_put(struct weir_record *record, enum weir_knob knob, u64 value,
-			       bool privileged)
+static void note_owners_ceiling(struct weir_record *record, enum weir_knob knob, u64 value,
+				bool privileged)
 {
 	u32 bit = BIT(knob == WEIR_KNOB_DIRTY_BYTES);
 	bool owners = !privileged && value != weir_knob_unset(knob);
@@ -74,8 +74,8 @@ static void owners_ceiling_put(struct weir_record *record, enum weir_knob knob, 
 }
 
 /* @privileged: set by root of the host, not by the owner of a delegated cgroup. */
-static void knob_put(struct weir_record *record, enum weir_knob knob, u64 value,
-		     u64 avail, bool privileged)
+static void store_knob(struct weir_record *record, enum weir_knob knob, u64 value,
+		       u64 avail, bool privileged)
 {
 	bool had = weir_record_has_any(record);
 
@@ -84,7 +84,7 @@ static void knob_put(struct weir_record *record, enum weir_knob knob, u64 value,
 		WRITE_ONCE(record->dirty_min_bytes, value);
 		break;
 	case WEIR_KNOB_DIRTY_BYTES:
-		owners_ceiling_put(record, knob, value, privileged);
+		note_owners_ceiling(record, knob, value, privileged);
 		WRITE_ONCE(record->ceiling.bytes, value);
 		break;
 	case WEIR_KNOB_DIRTY_WEIGHT:
@@ -97,7 +97,7 @@ static void knob_put(struct weir_record *record, enum weir_knob knob, u64 value,
 		weir_window_change(record, value);
 		break;
 	case WEIR_KNOB_DIRTY_RATIO:
-		owners_ceiling_put(record, knob, value, privileged);
+		note_owners_ceiling(record, knob, value, privileged);
 		/* the base of the ratio, before a pass can ask: weir_record_ceiling() */
 		WRITE_ONCE(record->avail, avail);
 		smp_store_release(&record->ceiling.ratio_percent, value);
@@ -148,7 +148,7 @@ static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value,
 		return value == weir_knob_unset(knob) ? 0 : -ENODEV;
 	if (!may_set(of, knob, old, value))
 		return -EPERM;
-	knob_put(record, knob, value, avail, is_privileged(of));
+	store_knob(record, knob, value, avail, is_privileged(of));
 	weir_floor_evaluate(record);
 	return 0;
 }
@@ -217,7 +217,7 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 	err = knob_set(of, knob, value, avail);
 	spin_unlock(&weir_lock);
 	if (!err && value != weir_knob_unset(knob))
-		weir_beat_now();
+		weir_beat_expedite();
 	return err ?: len;
 }
 
@@ -254,14 +254,14 @@ static int show_knob(struct seq_file *seq, void *unused)
 }
 
 /* The tightest ceiling that holds now, in bytes. */
-static u64 effective_ceiling(const struct weir_record *record)
+static u64 effective_ceiling_bytes(const struct weir_record *record)
 {
 	u64 pages = weir_tree_ceiling(record);
 
 	return pages == WEIR_UNLIMITED ? pages : pages << PAGE_SHIFT;
 }
 
-static struct weir_counts without_record(struct cgroup_subsys_state *css)
+static struct weir_counts count_without_record(struct cgroup_subsys_state *css)
 {
 	struct weir_inherited inherited = {};
 	u32 cost = 0;
@@ -276,7 +276,7 @@ static void fill_levels(struct cgroup_subsys_state *css, struct weir_record *rec
 			u64 *stat)
 {
 	struct weir_counts own = record ? weir_tree_update(record) :
-				 without_record(css);
+				 count_without_record(css);
 	struct weir_counts subtree = record ? weir_tree_counts(record) : own;
 	/* a new cgroup's own record comes with the next beat */
 	struct weir_record *judged_by = weir_tree_nearest(css);
@@ -286,7 +286,7 @@ static void fill_levels(struct cgroup_subsys_state *css, struct weir_record *rec
 	stat[WEIR_STAT_WRITEBACK] = pages_to_bytes(own.writeback);
 	stat[WEIR_STAT_SUBTREE_DIRTY] = pages_to_bytes(subtree.dirty);
 	stat[WEIR_STAT_SUBTREE_WRITEBACK] = pages_to_bytes(subtree.writeback);
-	stat[WEIR_STAT_CEILING] = weir_in_effect() ? effective_ceiling(judged_by) :
+	stat[WEIR_STAT_CEILING] = weir_in_effect() ? effective_ceiling_bytes(judged_by) :
 						     WEIR_UNLIMITED;
 	if (!record)
 		return;
@@ -378,7 +378,7 @@ static struct cftype knob_files[] = {
  * Does the kernel bring a file of one of the names in @wanted?  The list of files
  * changes only while controllers and modules like this one are set up.
  */
-const char *weir_files_taken(const struct cftype *wanted)
+const char *weir_files_find_taken(const struct cftype *wanted)
 {
 	struct cftype *set, *file;
 	int i;
@@ -397,7 +397,7 @@ const char *weir_files_taken(const struct cftype *wanted)
 /* Add the files to all cgroups, present and to come. */
 int weir_files_create(void)
 {
-	const char *taken = weir_files_taken(knob_files);
+	const char *taken = weir_files_find_taken(knob_files);
 	int err;
 
 	if (taken) {

@@ -6,7 +6,7 @@
 /* files.c */
 int weir_files_create(void);
 void weir_files_remove(void);
-const char *weir_files_taken(const struct cftype *wanted);
+const char *weir_files_find_taken(const struct cftype *wanted);
 
 /* status.c */
 int weir_status_create(void);

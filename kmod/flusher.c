@@ -11,7 +11,7 @@
  * inode: it calls the filesystem for a part of the pages at a time, and sleeps before a
  * part for which there is no room.  Only the kernel's own background, periodic and reclaim
  * writeback is held: what sync, fsync, umount and the like ask for has another form and is
- * not (may_hold()).
+ * not (may_be_held()).
  *
  * The flusher holds I_SYNC of the inode and s_umount of its filesystem, shared, while it
  * sleeps, as it does on stock in the disk's queue.  unlink of the inode, umount, remount
@@ -66,7 +66,7 @@ struct flush_call {
  * Is this the kernel's own writeback, that no task waits for?  The flusher's background,
  * periodic and reclaim work walk files in circles; fsync, sync and sync_file_range() do not.
  */
-static bool may_hold(const struct writeback_control *wbc)
+static bool may_be_held(const struct writeback_control *wbc)
 {
 	return wbc->range_cyclic && wbc->sync_mode == WB_SYNC_NONE &&
 	       current->flags & PF_WQ_WORKER && !(current->flags & PF_MEMALLOC) &&
@@ -94,13 +94,13 @@ static void flusher_drop(struct weir_disk *disk, struct weir_flusher *flusher)
  */
 static void flusher_drop_ended(struct weir_disk *disk, struct weir_flusher *flusher)
 {
-	if (!flusher->inside && !flusher->in_flight && !weir_division_needs(flusher) &&
+	if (!flusher->inside && !flusher->in_flight && !weir_division_must_keep(flusher) &&
 	    !weir_place_asked(flusher->branch) && !waits_for_turn(flusher))
 		flusher_drop(disk, flusher);
 }
 
 /* Look at up to @most flushers that have not been looked at in this jiffy. */
-static void refresh(struct weir_disk *disk, u32 most)
+static void refresh_flushers(struct weir_disk *disk, u32 most)
 {
 	struct weir_flusher *flusher;
 
@@ -108,8 +108,8 @@ static void refresh(struct weir_disk *disk, u32 most)
 		flusher = list_first_entry(&disk->flushers, struct weir_flusher, listed);
 		if (flusher->looked == jiffies)
 			break;
-		weir_flusher_look(disk, flusher);
-		weir_division_count(flusher);
+		weir_flusher_update(disk, flusher);
+		weir_division_charge_flusher(flusher);
 		flusher_drop_ended(disk, flusher);
 	}
 	weir_division_expire(disk);
@@ -125,7 +125,7 @@ static bool flusher_enter(struct flush_call *call, struct bdi_writeback *wb)
 		if (!call->disk)
 			break;
 		/* submissions of others count before it begins to compete */
-		refresh(call->disk, REFRESH_MOST);
+		refresh_flushers(call->disk, REFRESH_MOST);
 		call->flusher = weir_flusher_find(call->disk, wb);
 		if (!call->flusher && made && weir_flusher_add(call->disk, made)) {
 			call->flusher = made;
@@ -162,7 +162,7 @@ static void flusher_leave(struct flush_call *call)
 	spin_lock(&call->disk->lock);
 	flusher->inside = false;
 	weir_flusher_reserve(flusher, 0);
-	weir_flusher_look(call->disk, flusher);
+	weir_flusher_update(call->disk, flusher);
 	weir_division_exit(call->disk, flusher, call->window_ns || call->weight_ns);
 	flusher_drop_ended(call->disk, flusher);
 	spin_unlock(&call->disk->lock);
@@ -189,7 +189,7 @@ static u64 excess_at(const struct weir_level *at, const struct weir_flusher *flu
 }
 
 /* The windows on the path: the one with the least room counts, and the least part. */
-static void look_at_windows(struct flush_call *call)
+static void ask_windows(struct flush_call *call)
 {
 	struct weir_level at = weir_flusher_level(call->flusher);
 
@@ -217,7 +217,7 @@ static bool lacks_room(const struct weir_level *at, const struct weir_flusher *f
 }
 
 /* Is @flusher the one that has waited for longest, of those below @branch? */
-static bool is_first(struct weir_branch *branch, struct weir_flusher *flusher)
+static bool claim_first_turn(struct weir_branch *branch, struct weir_flusher *flusher)
 {
 	struct weir_flusher *first = branch->first;
 
@@ -233,7 +233,7 @@ static bool is_first(struct weir_branch *branch, struct weir_flusher *flusher)
  * above the device has none: they would add up there.  A cgroup above without a window has no
  * say: else a tenant would take the turns of others.
  */
-static bool may_force(struct flush_call *call)
+static bool take_forced_part(struct flush_call *call)
 {
 	struct weir_level at;
 	bool may = false;
@@ -253,7 +253,7 @@ static bool may_force(struct flush_call *call)
 	for (at = weir_flusher_level(call->flusher); at.branch->parent; weir_level_up(&at)) {
 		if (!lacks_room(&at, call->flusher))
 			continue;
-		may &= is_first(at.branch, call->flusher);
+		may &= claim_first_turn(at.branch, call->flusher);
 		if (at.branch->forced &&
 		    time_before(jiffies, at.branch->forced + FORCE_JIFFIES))
 			may = false;
@@ -274,7 +274,7 @@ unlock:
 }
 
 /* Look whether there is room for a part, and for how large a one. */
-static void look_for_room(struct flush_call *call)
+static void ask_room(struct flush_call *call)
 {
 	struct weir_turn_wait turn;
 
@@ -282,15 +282,15 @@ static void look_for_room(struct flush_call *call)
 	call->part = 0;
 	call->has_window = false;
 	call->by_weight = false;
-	weir_division_count_device(call->disk, call->flusher);
+	weir_division_sample_device(call->disk, call->flusher);
 	rcu_read_lock();
 	spin_lock(&call->disk->lock);
 	weir_flusher_reserve(call->flusher, 0);
-	weir_flusher_look(call->disk, call->flusher);
-	refresh(call->disk, REFRESH_MOST);
+	weir_flusher_update(call->disk, call->flusher);
+	refresh_flushers(call->disk, REFRESH_MOST);
 	if (READ_ONCE(weir_window_count))
-		look_at_windows(call);
-	if (weir_division_look(call->disk, call->flusher, &turn)) {
+		ask_windows(call);
+	if (weir_division_ask_turn(call->disk, call->flusher, &turn)) {
 		if (!call->part || turn.excess > call->excess) {
 			call->excess = turn.excess;
 			call->written = turn.written;
@@ -311,7 +311,7 @@ static void look_for_room(struct flush_call *call)
  * submits, and two parts that become one request end at once: then nothing is in flight
  * while the flusher is woken.
  */
-static void send_part(void)
+static void submit_plugged_bios(void)
 {
 	struct blk_plug *plug = current->plug;
 
@@ -347,7 +347,7 @@ static void wait_once(struct flush_call *call)
 	weir_window_sleep(weir_window_sleep_ns(call->excess, rate));
 	slept_ns = ktime_get_ns() - began_ns;
 	*(by_weight ? &call->weight_ns : &call->window_ns) += slept_ns;
-	look_for_room(call);
+	ask_room(call);
 	/* sums of two windows are not to be compared */
 	if (call->part && call->by_weight == by_weight && call->written >= written)
 		weir_window_rate_note(rate, call->written - written, slept_ns, call->part);
@@ -364,7 +364,7 @@ static long wait_for_room(struct flush_call *call, long left,
 	bool placed = false;
 	long may = -1;
 
-	look_for_room(call);
+	ask_room(call);
 	while (call->excess && may < 0) {
 		if (READ_ONCE(weir_observe)) {
 			call->would_wait = true;
@@ -378,7 +378,7 @@ static long wait_for_room(struct flush_call *call, long left,
 			   (placed || weir_place_take(call->flusher->branch))) {
 			placed = true;
 			wait_once(call);
-		} else if (!wrote && !call->by_weight && may_force(call)) {
+		} else if (!wrote && !call->by_weight && take_forced_part(call)) {
 			/* by weight others do go on, so its turn comes */
 			break;
 		} else {
@@ -435,7 +435,7 @@ static int write_in_parts(struct address_space *mapping, struct writeback_contro
 		wbc->nr_to_write = part;
 		ret = weir_kernel_writepages(mapping, wbc);
 		if (part < left)
-			send_part();
+			submit_plugged_bios();
 		wrote = true;
 		left -= part - wbc->nr_to_write;
 		/* nothing more is dirty */
@@ -448,7 +448,7 @@ static int write_in_parts(struct address_space *mapping, struct writeback_contro
 }
 
 /* Is the flusher of @wb to be held by a window or a weight? */
-static bool is_bound(struct bdi_writeback *wb)
+static bool is_bound_and_recorded(struct bdi_writeback *wb)
 {
 	struct weir_record *record, *nearest;
 	bool bound;
@@ -498,7 +498,7 @@ int weir_flusher_write(struct address_space *mapping, struct writeback_control *
 		WRITE_ONCE(prover, NULL);
 		return 0;
 	}
-	if (!weir_flushers_any() || !may_hold(wbc) || !is_bound(wbc->wb) ||
+	if (!weir_flushers_any() || !may_be_held(wbc) || !is_bound_and_recorded(wbc->wb) ||
 	    !flusher_enter(&call, wbc->wb))
 		return weir_kernel_writepages(mapping, wbc);
 	this_cpu_inc(weir_flushing);
@@ -508,15 +508,15 @@ int weir_flusher_write(struct address_space *mapping, struct writeback_control *
 	return ret;
 }
 
-static void sweep(struct weir_disk *disk)
+static void sweep_disk(struct weir_disk *disk)
 {
-	refresh(disk, SWEEP_MOST);
+	refresh_flushers(disk, SWEEP_MOST);
 }
 
 /* Forget flushers that have ended: each keeps a wb, and that a cgroup and a device. */
 void weir_flushers_sweep(void)
 {
-	weir_disks_visit(sweep);
+	weir_disks_visit(sweep_disk);
 }
 
 static void drop_all_flushers(struct weir_disk *disk)

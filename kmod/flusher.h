@@ -129,7 +129,7 @@ void weir_disks_visit(void (*visit)(struct weir_disk *disk));
 struct weir_flusher *weir_flusher_find(struct weir_disk *disk, const struct bdi_writeback *wb);
 bool weir_flusher_add(struct weir_disk *disk, struct weir_flusher *flusher);
 void weir_flusher_remove(struct weir_disk *disk, struct weir_flusher *flusher);
-void weir_flusher_look(struct weir_disk *disk, struct weir_flusher *flusher);
+void weir_flusher_update(struct weir_disk *disk, struct weir_flusher *flusher);
 void weir_flusher_end_wait(struct weir_flusher *flusher);
 void weir_flusher_reserve(struct weir_flusher *flusher, u64 pages);
 struct weir_record *weir_flusher_record(const struct weir_flusher *flusher);
@@ -154,10 +154,10 @@ void weir_division_enter(struct weir_disk *disk, struct weir_flusher *flusher);
 void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher, bool held);
 void weir_division_leave(struct weir_flusher *flusher);
 void weir_division_expire(struct weir_disk *disk);
-void weir_division_count(struct weir_flusher *flusher);
-void weir_division_count_device(struct weir_disk *disk, const struct weir_flusher *flusher);
-bool weir_division_needs(const struct weir_flusher *flusher);
-bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
-			struct weir_turn_wait *turn);
+void weir_division_charge_flusher(struct weir_flusher *flusher);
+void weir_division_sample_device(struct weir_disk *disk, const struct weir_flusher *flusher);
+bool weir_division_must_keep(const struct weir_flusher *flusher);
+bool weir_division_ask_turn(struct weir_disk *disk, struct weir_flusher *flusher,
+			    struct weir_turn_wait *turn);
 
 #endif

@@ -222,7 +222,7 @@ bool weir_flusher_add(struct weir_disk *disk, struct weir_flusher *flusher)
 	RB_CLEAR_NODE(&flusher->by_vtime);
 	/* pages that it wrote before count in no sum */
 	flusher->written = wb_stat_sum(flusher->wb, WB_WRITTEN);
-	weir_flusher_look(disk, flusher);
+	weir_flusher_update(disk, flusher);
 	return true;
 }
 
@@ -282,7 +282,7 @@ void weir_flusher_remove(struct weir_disk *disk, struct weir_flusher *flusher)
 }
 
 /* Bring its part of all sums up to date. */
-void weir_flusher_look(struct weir_disk *disk, struct weir_flusher *flusher)
+void weir_flusher_update(struct weir_disk *disk, struct weir_flusher *flusher)
 {
 	u64 in_flight = wb_stat_sum(flusher->wb, WB_WRITEBACK) + flusher->reserved;
 	u64 written = wb_stat_sum(flusher->wb, WB_WRITTEN);

@@ -33,7 +33,7 @@
  * unregister_ftrace_function() waits for one itself, as the ops are a module's, and
  * holds ftrace_lock meanwhile: nothing else on the host is traced or untraced.  So
  * nothing is unhooked before the module is unloaded, both functions of the throttle
- * share an ops, and what ends earlier is sent past its wrapper (go_past()).  To look first
+ * share an ops, and what ends earlier is sent past its wrapper (bypass_hook()).  To look first
  * how long one takes was tried: a tenant that begins to hold it off then had ftrace_lock, and
  * so the writer of the next knob, wait for 118 s.  To point the ops at another function
  * instead needs no grace period, but does not tell a BPF trampoline that is there to go by it.
@@ -269,7 +269,7 @@ static int hook_functions(struct hook_set *set)
 	}
 	if (err)
 		ftrace_free_filter(&set->ops);
-	/* read without a lock by weir_sync_hook_want() */
+	/* read without a lock by weir_sync_hook_request() */
 	WRITE_ONCE(set->registered, !err);
 	return err;
 }
@@ -284,7 +284,7 @@ static void unhook_functions(struct hook_set *set)
 }
 
 /* As unhook_functions(), however long it takes: code that ftrace still calls must stay. */
-static void unhook_surely(struct hook_set *set)
+static void unhook_until_done(struct hook_set *set)
 {
 	unhook_functions(set);
 	if (set->registered)
@@ -337,7 +337,7 @@ static DECLARE_WORK(sync_work, hook_sync);
  * Another exclusive user of the function may go away: it is tried again, but not on
  * each beat, as each attempt patches code.
  */
-void weir_sync_hook_want(void)
+void weir_sync_hook_request(void)
 {
 	static unsigned long next;	/* jiffies */
 
@@ -381,7 +381,7 @@ int weir_writepages_hook(void)
 }
 
 /* From now on a call of the function goes on in itself, although it is hooked. */
-static void go_past(struct hook *hook)
+static void bypass_hook(struct hook *hook)
 {
 	WRITE_ONCE(hook->target, hook->behind);
 }
@@ -396,9 +396,9 @@ void weir_hooks_close(void)
 	WRITE_ONCE(armed, false);
 	cancel_work_sync(&sync_work);
 	cancel_work_sync(&window_work);
-	go_past(&hooks[HOOK_PASS]);
-	go_past(&hooks[HOOK_WRITEPAGES]);
-	go_past(&hooks[HOOK_SYNC]);
+	bypass_hook(&hooks[HOOK_PASS]);
+	bypass_hook(&hooks[HOOK_WRITEPAGES]);
+	bypass_hook(&hooks[HOOK_SYNC]);
 }
 
 bool weir_hooks_armed(void)
@@ -435,9 +435,9 @@ void weir_hooks_quiesce(void (*show)(void))
 	 * nothing hooked since the proof at load, that one has waited for them.
 	 */
 	if (sync_wait.registered)
-		unhook_surely(&sync_wait);
+		unhook_until_done(&sync_wait);
 	if (window.registered)
-		unhook_surely(&window);
+		unhook_until_done(&window);
 	else if (throttle.registered)
 		synchronize_rcu_tasks();
 	/* may fail: then they leave when the kernel lets them */
@@ -465,13 +465,13 @@ void weir_hooks_quiesce(void (*show)(void))
 void weir_hooks_remove(void)
 {
 	if (throttle.registered)
-		unhook_surely(&throttle);
+		unhook_until_done(&throttle);
 	else
 		synchronize_rcu_tasks();
 }
 
 /* Passes whose arguments were not what weir takes them for. */
-u64 weir_hooks_misfit(void)
+u64 weir_hooks_misfit_count(void)
 {
 	return atomic64_read(&misfit);
 }

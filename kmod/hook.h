@@ -18,7 +18,7 @@ DECLARE_PER_CPU(long, weir_syncing);
 DECLARE_PER_CPU(long, weir_flushing);
 int weir_hooks_find(const unsigned long *at, const struct weir_wrappers *wrappers);
 int weir_hooks_arm(void);
-void weir_sync_hook_want(void);
+void weir_sync_hook_request(void);
 bool weir_writepages_hooked(void);
 int weir_writepages_hook(void);
 extern bool weir_unloading;
@@ -27,7 +27,7 @@ void weir_hooks_close(void);
 void weir_hooks_quiesce(void (*show)(void));
 void weir_hooks_remove(void);
 bool weir_hooks_armed(void);
-u64 weir_hooks_misfit(void);
+u64 weir_hooks_misfit_count(void);
 int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		     unsigned int flags);
 int weir_call_writepages(struct address_space *mapping, struct writeback_control *wbc);

@@ -32,7 +32,7 @@ struct weir_drain_host weir_host_amendments(void)
 	if (READ_ONCE(weir_observe))
 		return host;
 	host.unused = weir_unused_pages();
-	weir_drain_now(&host);
+	weir_drain_fill_host(&host);
 	return host;
 }
 

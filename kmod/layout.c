@@ -16,7 +16,7 @@
 struct weir_layout weir_layout;
 
 /* Say what does not fit. */
-static int layout_refuse(const struct weir_need *need)
+static int log_refused_need(const struct weir_need *need)
 {
 	bool missing = need->fit == WEIR_MISSING;
 
@@ -56,7 +56,7 @@ static int check_needs(const struct weir_btf *btf)
 
 	for (i = 0; weir_need_at(btf, weir_layout.reparents, i, &need); i++) {
 		if (need.fit != WEIR_FITS)
-			return layout_refuse(&need);
+			return log_refused_need(&need);
 	}
 	return 0;
 }
@@ -91,7 +91,7 @@ static void read_dtc(const struct weir_btf *btf)
 }
 
 /* Structs this module knows from headers must be what the kernel runs. */
-static int check_public(const struct weir_btf *btf)
+static int check_struct_sizes(const struct weir_btf *btf)
 {
 	static const struct {
 		const char *name;
@@ -220,7 +220,7 @@ int weir_layout_read(void)
 	if (err)
 		return err;
 	weir_layout.reparents = weir_symbol_address(weir_reparenting_function());
-	err = check_needs(&blob.btf) ?: check_public(&blob.btf);
+	err = check_needs(&blob.btf) ?: check_struct_sizes(&blob.btf);
 	if (!err) {
 		read_dtc(&blob.btf);
 		read_tracepoints(&blob.btf);

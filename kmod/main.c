@@ -62,11 +62,11 @@ static int prove_at_load(void)
 }
 
 /* Nothing enters weir's code any more: see off tasks that are in it, then free. */
-static void main_settle(void)
+static void quiesce_module(void)
 {
 	/* proving at load let tasks in, too */
 	weir_hooks_close();
-	weir_hooks_quiesce(weir_events_show);
+	weir_hooks_quiesce(weir_events_log_waiting);
 	weir_at_return_end();
 	weir_hooks_remove();
 	weir_flushers_end();
@@ -115,7 +115,7 @@ no_files:
 		weir_remove_files(weir_fault_files());
 	weir_beat_remove();
 no_beat:
-	main_settle();
+	quiesce_module();
 	return err;
 }
 
@@ -146,7 +146,7 @@ static void __exit weir_exit(void)
 	weir_tier_remove();
 	weir_files_remove();
 	weir_beat_remove();
-	main_settle();
+	quiesce_module();
 }
 
 module_init(weir_init);

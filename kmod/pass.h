@@ -88,7 +88,7 @@ static inline struct weir_stretch weir_stretch_open(struct cgroup_subsys_state *
 int weir_events_find(void);
 int weir_events_arm(void);
 void weir_events_disarm(void);
-void weir_events_show(void);
+void weir_events_log_waiting(void);
 struct weir_pass_state *weir_events_current(void);
 void weir_events_list(struct weir_pass_state *state);
 void weir_events_unlist(struct weir_pass_state *state);
@@ -115,7 +115,7 @@ u64 weir_passes_unseen(void);
 
 /* the host's, seen at the last proof, and its smoothed limit pulled down */
 u64 weir_limits_dirtyable(void);
-void weir_limits_lowered(u64 limit);
+void weir_limits_lower_domain(u64 limit);
 
 /* floor.c: what a writer's pass finds under the floors of its path */
 struct weir_floor_pass weir_floor_for_pass(const struct weir_stretch *stretch,

@@ -55,14 +55,14 @@ u64 weir_passes_unseen(void)
  * hook.  The first such pass that is seen takes it back.  Not told: a copy that only
  * the later looks of a pass run, or only the flusher.
  */
-static bool proof_bypassed(void)
+static bool is_limits_hook_bypassed(void)
 {
 	return atomic_read(&unseen_in_a_row[false]) >= BYPASS_PASSES ||
 	       atomic_read(&unseen_in_a_row[true]) >= BYPASS_PASSES;
 }
 
 /* The hooks are silent, as with kernel.ftrace_enabled=0: what was missed is no copy's. */
-static void proof_excuse(void)
+static void reset_unseen_passes(void)
 {
 	atomic_set(&unseen_in_a_row[false], 0);
 	atomic_set(&unseen_in_a_row[true], 0);
@@ -79,7 +79,7 @@ u64 weir_limits_dirtyable(void)
  * limit down by 1/32 in 200 ms, and only while a task is throttled; where the
  * sysctl is written it takes it over at once, and so does this.
  */
-void weir_limits_lowered(u64 limit)
+void weir_limits_lower_domain(u64 limit)
 {
 	struct wb_domain *domain = READ_ONCE(weir_proof.domain);
 
@@ -106,10 +106,10 @@ int weir_limits_prove(u64 *thresh, u64 *bg_thresh)
 	if (!weir_hooks_armed())
 		return 0;
 	if (!weir_proof.seen) {
-		proof_excuse();
+		reset_unseen_passes();
 		return -ENODATA;
 	}
 	if (weir_proof.thresh != limit || weir_proof.bg_thresh != background)
 		return -EPROTO;
-	return proof_bypassed() ? -EOPNOTSUPP : 0;
+	return is_limits_hook_bypassed() ? -EOPNOTSUPP : 0;
 }

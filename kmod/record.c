@@ -76,7 +76,7 @@ static struct weir_record *allocate_record(struct cgroup_subsys_state *css, gfp_
 	record->tier_ratio = WEIR_TIER_BY_CAPACITY;
 	raw_spin_lock_init(&record->lock);
 	INIT_LIST_HEAD(&record->floors);
-	weir_bandwidth_made(record);
+	weir_bandwidth_init(record);
 	return record;
 }
 
@@ -251,7 +251,7 @@ static void drop_record(struct weir_record *record)
 	weir_fair_leave(record, true);
 	weir_tree_detach(record);
 	hash_del_rcu(&record->node);
-	weir_bandwidth_drop(record);
+	weir_bandwidth_detach(record);
 	list_del(&record->all);
 	WRITE_ONCE(weir_record_count, weir_record_count - 1);
 	if (record->parent)
@@ -269,7 +269,7 @@ static bool is_done(struct weir_record *record)
 	if (record->children)
 		return false;
 	/* its pages are its topmost cgroup's, where parts are fair; but once reparented */
-	if (!weir_tree_bound(record) &&
+	if (!weir_tree_has_knob(record) &&
 	    (weir_layout.reparents || !READ_ONCE(weir_writer_count)))
 		return true;
 	if (weir_layout.reparents && record->pages_are != WEIR_INHERITED)
@@ -307,7 +307,7 @@ static u32 inherit_removed(struct cgroup_subsys_state *css)
 	struct weir_record *record = weir_record_find(css);
 	u32 cost;
 
-	if (!record || !weir_tree_bound(record))
+	if (!record || !weir_tree_has_knob(record))
 		return 0;
 	cost = see_removed(css, WEIR_OWN, WEIR_REPARENTED);
 	weir_tree_inherit(record, &cost);
@@ -329,7 +329,7 @@ static u32 record_visit(struct cgroup_subsys_state *css, u32 *making)
 	record = weir_record_find(css);
 	if (!record) {
 		parent = weir_record_find(css->parent);
-		if (!parent || !weir_tree_bound(parent) || !*making)
+		if (!parent || !weir_tree_has_knob(parent) || !*making)
 			return cost;
 		cost += weir_count_cost();
 		if (weir_css_alive(css) || holds_pages(css)) {
@@ -338,7 +338,7 @@ static u32 record_visit(struct cgroup_subsys_state *css, u32 *making)
 			*making -= min_t(u32, *making, MAKE_COST);
 		}
 	}
-	if (record && !is_done(record) && weir_tree_bound(record)) {
+	if (record && !is_done(record) && weir_tree_has_knob(record)) {
 		weir_record_evaluate(record);
 		cost += weir_count_cost();
 	}

@@ -56,7 +56,7 @@ static struct kobj_attribute name##_attr = __ATTR_RO(name)
 NUMBER(groups, READ_ONCE(weir_record_count));
 NUMBER(hooked, weir_hooks_armed() || weir_writepages_hooked());
 NUMBER(missed, weir_passes_unseen());
-NUMBER(misfit, weir_hooks_misfit());
+NUMBER(misfit, weir_hooks_misfit_count());
 NUMBER(beat_age_ms, weir_beat_age_ms());
 NUMBER(limit_bytes, READ_ONCE(weir_pool.host_thresh) << PAGE_SHIFT);
 NUMBER(floors_wanted_bytes, READ_ONCE(weir_pool.floors_wanted) << PAGE_SHIFT);
@@ -65,7 +65,7 @@ NUMBER(unused_bytes, weir_host_amendments().unused << PAGE_SHIFT);
 NUMBER(limit_in_force_bytes, weir_host_limits().thresh << PAGE_SHIFT);
 NUMBER(drain_bytes_per_sec, weir_drain_rate() << PAGE_SHIFT);
 NUMBER(drain_limit_bytes, weir_drain_limit() << PAGE_SHIFT);
-NUMBER(memory_scarce, weir_drain_scarce());
+NUMBER(memory_scarce, weir_drain_is_memory_scarce());
 static struct kobj_attribute state_attr = __ATTR_RO(state);
 
 static struct attribute *attrs[] = {

@@ -100,7 +100,7 @@ unsigned long weir_symbol_address(const char *name)
 }
 
 /* Address of a function that weir needs; says so, and 0, if there is none. */
-static unsigned long symbols_required(enum weir_function_id id)
+static unsigned long require_symbol(enum weir_function_id id)
 {
 	const char *name = weir_function_wanted(id)->name;
 	unsigned long address = weir_symbol_address(name);
@@ -125,7 +125,7 @@ int weir_symbols_find(unsigned long *at)
 	static_call_update(weir_lookup,
 			   (unsigned long (*)(const char *))at[WEIR_FUNCTION_LOOKUP]);
 	for (id = WEIR_FUNCTION_LOOKUP + 1; id < WEIR_FUNCTION_COUNT; id++) {
-		at[id] = symbols_required(id);
+		at[id] = require_symbol(id);
 		if (!at[id])
 			return -ENOENT;
 	}

@@ -26,7 +26,7 @@
  * that finds nothing is such a moment.  A look from inside a large folio finds its
  * head, which is before; or nothing, and the walk finds it there.
  */
-static pgoff_t writeback_end(struct address_space *mapping)
+static pgoff_t find_writeback_end(struct address_space *mapping)
 {
 	pgoff_t begin = 0, end = (LLONG_MAX >> PAGE_SHIFT) + 1;
 
@@ -50,6 +50,6 @@ int weir_sync_wait(struct address_space *mapping)
 
 	/* not 0: that would be the whole file */
 	if (weir_acting() && weir_drain_bounds_sync())
-		end = ((u64)max(writeback_end(mapping), 1UL) << PAGE_SHIFT) - 1;
+		end = ((u64)max(find_writeback_end(mapping), 1UL) << PAGE_SHIFT) - 1;
 	return filemap_fdatawait_range_keep_errors(mapping, 0, end);
 }

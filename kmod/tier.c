@@ -82,7 +82,7 @@ out:
 	return err;
 }
 
-static void put_tiers(const struct weir_tier_nodes *next)
+static void store_tiers(const struct weir_tier_nodes *next)
 {
 	spin_lock(&weir_lock);
 	if (next)
@@ -93,18 +93,18 @@ static void put_tiers(const struct weir_tier_nodes *next)
 }
 
 /* The files are there only while tiers are. */
-static int switch_to(const struct weir_tier_nodes *next)
+static int switch_tiers(const struct weir_tier_nodes *next)
 {
 	bool was = weir_tier_lists.count, is = next->count;
 	int err = 0;
 
 	if (phase == LOADED && was && !is)
 		weir_tier_files_remove();
-	put_tiers(next);
+	store_tiers(next);
 	if (phase == LOADED && is && !was)
 		err = weir_tier_files_create();
 	if (err)
-		put_tiers(NULL);
+		store_tiers(NULL);
 	return err;
 }
 
@@ -115,7 +115,7 @@ static int set_tiers(const char *text, const struct kernel_param *param)
 
 	mutex_lock(&switch_lock);
 	if (!err)
-		err = phase == UNLOADING ? -ENODEV : switch_to(next);
+		err = phase == UNLOADING ? -ENODEV : switch_tiers(next);
 	mutex_unlock(&switch_lock);
 	kfree(next);
 	return err;

@@ -88,7 +88,7 @@ static int show_ratio(struct seq_file *seq, void *unused)
  * Checks that the writer may set it.  Under weir_lock: the ratio must not change until
  * it is set.
  */
-static int may_set_ratio(struct kernfs_open_file *of, u32 ratio)
+static int check_may_set_ratio(struct kernfs_open_file *of, u32 ratio)
 {
 	struct weir_tiers tiers;
 
@@ -114,7 +114,7 @@ static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
 	err = weir_lock_killable();
 	if (err)
 		return err;
-	err = may_set_ratio(of, ratio);
+	err = check_may_set_ratio(of, ratio);
 	spin_unlock(&weir_lock);
 	if (!err && ratio != WEIR_TIER_BY_CAPACITY)
 		err = weir_record_make(css);
@@ -126,7 +126,7 @@ static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
 	if (!record && ratio != WEIR_TIER_BY_CAPACITY)
 		err = -ENODEV;
 	else
-		err = may_set_ratio(of, ratio);
+		err = check_may_set_ratio(of, ratio);
 	if (record && !err)
 		WRITE_ONCE(record->tier_ratio, ratio);
 	spin_unlock(&weir_lock);
@@ -293,7 +293,7 @@ static struct cftype tier_files[] = {
 /* Add the files to all cgroups, present and to come. */
 int weir_tier_files_create(void)
 {
-	const char *taken = weir_files_taken(tier_files);
+	const char *taken = weir_files_find_taken(tier_files);
 	int err;
 
 	if (taken) {

@@ -129,7 +129,7 @@ struct weir_record *weir_tree_floored(struct weir_record *record)
 }
 
 /* Is there a knob here or above? */
-bool weir_tree_bound(const struct weir_record *record)
+bool weir_tree_has_knob(const struct weir_record *record)
 {
 	for (; record; record = record->parent) {
 		if (weir_record_has_knob(record))
@@ -151,11 +151,11 @@ u64 weir_tree_ceiling(const struct weir_record *record)
 }
 
 /* weir_tree_nearest() of a cgroup that has no record. */
-struct weir_record *weir_tree_bound_above(struct cgroup_subsys_state *css)
+struct weir_record *weir_tree_nearest_with_knob(struct cgroup_subsys_state *css)
 {
 	struct weir_record *record = weir_record_nearest(css);
 
-	return weir_tree_bound(record) ? record : NULL;
+	return weir_tree_has_knob(record) ? record : NULL;
 }
 
 /* The walk of a stretch, and what the rest of the pass remembers of it. */

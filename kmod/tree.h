@@ -20,9 +20,9 @@ static inline struct weir_counts weir_tree_counts(const struct weir_record *reco
 }
 
 struct weir_record *weir_tree_floored(struct weir_record *record);
-bool weir_tree_bound(const struct weir_record *record);
+bool weir_tree_has_knob(const struct weir_record *record);
 u64 weir_tree_ceiling(const struct weir_record *record);
-struct weir_record *weir_tree_bound_above(struct cgroup_subsys_state *css);
+struct weir_record *weir_tree_nearest_with_knob(struct cgroup_subsys_state *css);
 
 /*
  * The record that passes of @css are judged by: its own, or, if there was no way to make
@@ -30,7 +30,7 @@ struct weir_record *weir_tree_bound_above(struct cgroup_subsys_state *css);
  */
 static inline struct weir_record *weir_tree_nearest(struct cgroup_subsys_state *css)
 {
-	return weir_record_find(css) ?: weir_tree_bound_above(css);
+	return weir_record_find(css) ?: weir_tree_nearest_with_knob(css);
 }
 
 /* memory.c: what memory leaves a cgroup */
