@@ -157,6 +157,10 @@ const CALLERS: &[(Wait, &[&str])] = &[
             "folio_wait_writeback",
             "vfs_fsync",
             "do_fsync",
+            "ext4_sync_file",
+            "xfs_file_fsync",
+            "btrfs_sync_file",
+            "blkdev_fsync",
         ],
     ),
     (
@@ -169,6 +173,29 @@ const CALLERS: &[(Wait, &[&str])] = &[
         ],
     ),
     (Wait::Fault, &["filemap_fault", "do_swap_page"]),
+];
+
+/// Functions by which a task sleeps, whatever for. `wchan` passes over them, a stack does not.
+const SLEEPS: &[&str] = &[
+    "__schedule",
+    "schedule",
+    "io_schedule",
+    "preempt_schedule",
+    "wait_for_completion",
+    "__wait_for_common",
+    "wait_for_common",
+    "bit_wait",
+    "__wait_on_bit",
+    "out_of_line_wait_on_bit",
+];
+/// Functions that wait for a lock; a stack in which something else is known is about that.
+const LOCKS: &[&str] = &[
+    "rwsem_down_",
+    "down_read",
+    "down_write",
+    "__mutex_lock",
+    "mutex_lock",
+    "rt_mutex_",
 ];
 
 /// Functions that wait in a disk's queue: no free tag, or too much under way already.
@@ -234,20 +261,31 @@ const FAULT: i64 = -1;
 
 /// The wait of tasks that sleep in a function, or in what it calls, if its name says so.
 pub fn wait_of_function(function: &str) -> Option<Wait> {
-    let begins = |names: &[&str]| names.iter().any(|name| function.starts_with(name));
     let mut known = FUNCTIONS
         .iter()
         .chain(CALLERS)
-        .filter(|(_, names)| begins(names));
+        .filter(|(_, names)| begins_with_one(function, names));
     known.next().map(|(wait, _)| *wait)
 }
 
-/// Finds the wait by the functions of a stack, the innermost first; with the one that tells it.
+fn begins_with_one(function: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| function.starts_with(name))
+}
+
+/// Finds the wait by the functions of a stack, the innermost first; with the one that tells it, or
+/// the one in which the task sleeps.
 pub fn wait_of_stack<'a>(frames: &[&'a str]) -> (Wait, Option<&'a str>) {
-    let mut known = frames
-        .iter()
-        .filter_map(|frame| Some((wait_of_function(frame)?, Some(*frame))));
-    known.next().unwrap_or((Wait::Other, None))
+    let awake = || {
+        let frames = frames.iter().copied();
+        frames.filter(|frame| !begins_with_one(frame, SLEEPS))
+    };
+    if let Some(known) = awake().find_map(|frame| Some((wait_of_function(frame)?, Some(frame)))) {
+        return known;
+    }
+    match awake().find(|frame| begins_with_one(frame, LOCKS)) {
+        Some(lock) => (Wait::Lock, Some(lock)),
+        None => (Wait::Other, awake().next().or(frames.first().copied())),
+    }
 }
 
 /// Finds the wait by the texts of `wchan` and `syscall`.

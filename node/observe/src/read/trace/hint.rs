@@ -24,9 +24,7 @@ pub fn explain_refusal(text: &str, events: &[String]) -> String {
             graph_hint(text)
         )
     } else if let Some(stacks) = describe_stacks(text) {
-        format!(
-            "no event in it: it has stacks of tasks, in which {stacks}; they show neither how long nor behind what"
-        )
+        format!("no event in it: it has stacks of tasks, in which {stacks}")
     } else if let Some(what) = pasted::describe_waits(text).or_else(|| counter_hint(text)) {
         format!("no event in it: {what}")
     } else if text.contains(" us |") {
@@ -58,59 +56,108 @@ fn graph_hint(text: &str) -> String {
     }
 }
 
-/// The waits of the tasks of a log, by their stacks.
-fn describe_stacks(text: &str) -> Option<String> {
-    let mut tasks: Vec<(Option<String>, Vec<&str>)> = Vec::new();
-    for line in text.lines() {
-        if let Some(name) = task_in_heading(line) {
-            // The kernel names a hung task twice before its stack.
-            match tasks.last_mut() {
-                Some((before, frames)) if frames.is_empty() => *before = Some(name),
-                _ => tasks.push((Some(name), Vec::new())),
-            }
-        } else if let Some(frame) = frame_function(line) {
-            if tasks.is_empty() {
-                tasks.push((None, Vec::new()));
-            }
-            tasks.last_mut()?.1.push(frame);
-        }
-    }
-    let found = tasks.into_iter().filter(|(_, frames)| !frames.is_empty());
-    let told = found.map(|(name, frames)| {
-        let name = name.unwrap_or_else(|| "a task".into());
-        let (wait, function) = wait::wait_of_stack(&frames);
-        match (wait, function) {
-            (Wait::Other, _) | (_, None) => {
-                format!(
-                    "{name} sleeps in {}(), which is not known to be writeback",
-                    frames[0]
-                )
-            }
-            (wait, Some(function)) => {
-                format!("{name} waits for {}, in {function}()", wait.in_words())
-            }
-        }
-    });
-    let told: Vec<String> = told.take(MOST_TASKS).collect();
-    (!told.is_empty()).then(|| told.join("; "))
+/// A task of a log, by its heading and its stack.
+#[derive(Default)]
+struct StackedTask<'a> {
+    /// As `fio (412)`.
+    name: Option<String>,
+    /// As `for more than 120 seconds`.
+    since: Option<&'a str>,
+    /// Functions, the innermost first.
+    frames: Vec<&'a str>,
+    /// The task that holds the lock it waits for, which kernels name from 6.16 on.
+    held_by: Option<String>,
 }
 
-/// The task of `INFO: task fio:412 blocked for more than 120 seconds.`, or of
-/// `task:fio             state:D stack:0     pid:412`.
-fn task_in_heading(line: &str) -> Option<String> {
+/// The waits of the tasks of a log, by their stacks, and what these do not show.
+fn describe_stacks(text: &str) -> Option<String> {
+    let mut tasks: Vec<StackedTask> = Vec::new();
+    for line in text.lines() {
+        if let Some((_, holder)) = line.split_once(" is blocked on a") {
+            let holder = holder.split_once(" by task ").map(|(_, task)| task);
+            if let (Some(task), Some(holder)) = (tasks.last_mut(), holder.and_then(name_and_id)) {
+                task.held_by = Some(holder);
+            }
+        } else if let Some((name, since)) = task_in_heading(line) {
+            // The kernel names a hung task twice before its stack.
+            if tasks.last().is_none_or(|task| !task.frames.is_empty()) {
+                tasks.push(StackedTask::default());
+            }
+            let task = tasks.last_mut()?;
+            task.name = Some(name);
+            task.since = since.or(task.since);
+        } else if let Some(frame) = frame_function(line) {
+            if tasks.is_empty() {
+                tasks.push(StackedTask::default());
+            }
+            tasks.last_mut()?.frames.push(frame);
+        }
+    }
+    tasks.retain(|task| !task.frames.is_empty());
+    let mut told: Vec<String> = tasks.iter().take(MOST_TASKS).map(describe_task).collect();
+    if tasks.len() > MOST_TASKS {
+        told.push(format!("{} more", tasks.len() - MOST_TASKS));
+    }
+    let missing = match tasks.iter().all(|task| task.since.is_some()) {
+        true => "they do not show behind what",
+        false => "they show neither how long nor behind what",
+    };
+    (!told.is_empty()).then(|| format!("{}; {missing}", told.join("; ")))
+}
+
+/// The wait of one task in words.
+fn describe_task(task: &StackedTask) -> String {
+    let name = task.name.as_deref().unwrap_or("a task");
+    let since = task
+        .since
+        .map_or(String::new(), |since| format!(" {since}"));
+    let (wait, function) = wait::wait_of_stack(&task.frames);
+    let function = function.unwrap_or_default();
+    let is_flusher = task
+        .frames
+        .iter()
+        .any(|frame| frame.starts_with("wb_workfn"));
+    match wait {
+        _ if is_flusher => {
+            format!("{name}, a flusher, waits{since} for its disk or filesystem, in {function}()")
+        }
+        Wait::Other => {
+            format!("{name} sleeps{since} in {function}(), which is not known to be writeback")
+        }
+        wait => {
+            let holder = task.held_by.as_ref();
+            let holder = holder.map_or(String::new(), |holder| format!(" that {holder} holds"));
+            format!(
+                "{name} waits{since} for {}{holder}, in {function}()",
+                wait.in_words()
+            )
+        }
+    }
+}
+
+/// The task of `INFO: task fio:412 blocked for more than 120 seconds.`, with how long it has waited,
+/// or of `task:fio             state:D stack:0     pid:412`.
+fn task_in_heading(line: &str) -> Option<(String, Option<&str>)> {
     if let Some((_, rest)) = line.split_once("INFO: task ") {
-        let (task, _) = rest.split_once(" blocked ")?;
-        let (name, id) = task.rsplit_once(':')?;
-        return Some(format!("{name} ({id})"));
+        let (task, since) = rest.split_once(" blocked ")?;
+        let since = since.trim_end().trim_end_matches('.');
+        return Some((
+            name_and_id(task)?,
+            since.starts_with("for ").then_some(since),
+        ));
     }
     let (_, rest) = line.split_once("task:")?;
     let (name, rest) = rest.split_once(" state:")?;
-    let id = rest.split_once("pid:")?.1;
-    let id = id
-        .trim_start()
-        .split(|c: char| !c.is_ascii_digit())
-        .next()?;
-    Some(format!("{} ({id})", name.trim()))
+    let id = rest.split_once("pid:")?.1.split_whitespace().next()?;
+    Some((name_and_id(&format!("{}:{id}", name.trim()))?, None))
+}
+
+/// `kworker/0:1 (12)` of `kworker/0:1:12`, whatever follows the number.
+fn name_and_id(task: &str) -> Option<String> {
+    let task = task.split(" <").next()?;
+    let (name, id) = task.rsplit_once(':')?;
+    let id = id.split(|c: char| !c.is_ascii_digit()).next()?;
+    (!id.is_empty()).then(|| format!("{name} ({id})"))
 }
 
 /// The function of ` jbd2_log_wait_commit+0xd3/0x140`, whatever is before it; none of a line with a
@@ -176,13 +223,45 @@ mod tests {
             [ 1208.1]  __x64_sys_fsync+0x3b/0x70\n";
         let said = explain_refusal(log, &[]);
         assert!(
-            said.contains("postgres (412) waits for the journal, in jbd2_log_wait_commit()"),
+            said.contains(
+                "postgres (412) waits for more than 120 seconds for the journal, in \
+                 jbd2_log_wait_commit(); they do not show behind what"
+            ),
             "{said}"
         );
         assert!(
             said.contains("trace-cmd record -e balance_dirty_pages"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn tasks_behind_a_hung_one_are_told_by_their_lock() {
+        let task = |name: &str, id: u32, frames: &[&str]| {
+            let frames = frames
+                .iter()
+                .map(|name| format!("[ 9.1]  {name}+0x1/0x2\n"));
+            format!(
+                "[ 9.1] INFO: task {name}:{id} blocked for more than 241 seconds.\n\
+                 [ 9.1] task:{name} state:D stack:0 pid:{id} tgid:{id} ppid:1\n{}",
+                frames.collect::<String>()
+            )
+        };
+        let log = [
+            task("umount", 412, &["schedule", "wb_wait_for_completion", "sync_inodes_sb"]),
+            task("runc", 99, &["__schedule", "schedule", "rwsem_down_write_slowpath", "path_umount"]),
+            "[ 9.1] INFO: task runc:99 <writer> is blocked on an rw-semaphore likely owned by task \
+             umount:412 <writer>\n"
+                .into(),
+            task("kworker/u8:1", 7, &["io_schedule", "blk_mq_get_tag", "ext4_writepages", "wb_workfn"]),
+            task("a", 1, &["msleep"]),
+        ];
+        let said = explain_refusal(&log.concat(), &[]);
+        let wanted = "umount (412) waits for more than 241 seconds for the writeback of a filesystem, in \
+            wb_wait_for_completion(); runc (99) waits for more than 241 seconds for a lock that umount (412) \
+            holds, in rwsem_down_write_slowpath(); kworker/u8:1 (7), a flusher, waits for more than 241 \
+            seconds for its disk or filesystem, in blk_mq_get_tag(); 1 more;";
+        assert!(said.contains(wanted), "{said}");
     }
 
     #[test]
@@ -201,7 +280,20 @@ mod tests {
                 "a task waits for fsync, in __filemap_fdatawait_range()",
             ),
             (
-                "[<0>] futex_wait_queue+0x63/0x90\n",
+                "[<0>] schedule_timeout+0x1/0x2\n[<0>] io_schedule_timeout+0x1/0x2\n[<0>] wait_for_completion_io+0x1/0x2\n\
+                 [<0>] blkdev_issue_flush+0x1/0x2\n[<0>] ext4_sync_file+0x1/0x2\n",
+                "a task waits for fsync, in ext4_sync_file()",
+            ),
+            (
+                "[<0>] io_schedule_timeout+0x4c/0x80\n[<0>] balance_dirty_pages+0x2e9/0xd50\n",
+                "a task waits for the throttle, in balance_dirty_pages()",
+            ),
+            (
+                "[<0>] mutex_lock_io+0x1/0x2\n[<0>] __jbd2_log_wait_for_space+0x1/0x2\n",
+                "a task waits for the journal, in __jbd2_log_wait_for_space()",
+            ),
+            (
+                "[<0>] schedule+0x1/0x2\n[<0>] futex_wait_queue+0x63/0x90\n",
                 "a task sleeps in futex_wait_queue(), which is not known to be writeback",
             ),
         ] {
