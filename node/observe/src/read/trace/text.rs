@@ -31,7 +31,7 @@ const MOST_NAMES: usize = 5;
 pub fn read(text: &str) -> Result<Trace> {
     let mut trace = Trace::default();
     let mut others: BTreeSet<String> = BTreeSet::new();
-    let mut lines = text.lines().enumerate().peekable();
+    let mut lines = text.lines().map(strip_pasted).enumerate().peekable();
     while let Some((number, line)) = lines.next() {
         if let Some(lost) = lost_events(line) {
             trace.lost = trace.lost.saturating_add(lost);
@@ -77,6 +77,23 @@ pub fn read(text: &str) -> Result<Trace> {
     }
     trace.clean_events();
     Ok(trace)
+}
+
+/// Strips what a mail program puts before a line, and the kernel's log, into which an oops dumps the
+/// events: `> `, `Nov 27 10:11:02 node7 kernel: ` and `[ 1209.341002] `.
+fn strip_pasted(line: &str) -> &str {
+    let line = match line.starts_with('>') {
+        true => line.trim_start_matches(['>', ' ']),
+        false => line,
+    };
+    let line = line.split_once(" kernel: ").map_or(line, |(_, rest)| rest);
+    let stamp = line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "));
+    match stamp {
+        Some((stamp, rest)) if parse_seconds(stamp.trim_start()).is_some() => rest,
+        _ => line,
+    }
 }
 
 /// Content of a record.
@@ -589,6 +606,27 @@ mod tests {
             }
             let got = read(&words.join("\n")).map(|trace| trace.events);
             assert_eq!(got.ok().as_ref(), Some(&whole), "{width}: {words:?}");
+        }
+    }
+
+    #[test]
+    fn what_mail_and_the_kernels_log_put_before_lines_is_no_part_of_them() {
+        let line = format!("cp-500 [001] .....   100.000000: balance_dirty_pages: {REST}");
+        let whole = read(&line).expect("read");
+        let (head, tail) = line.split_at(line.find(" dirtied=").expect("there"));
+        for pasted in [
+            format!("> {line}\n"),
+            format!(">> > {head}\n>> >{tail}\n"),
+            format!("[ 1209.341002]   {line}\n"),
+            format!("Nov 27 10:11:02 node7 kernel: [ 1209.341002] {line}\n"),
+            format!("Nov 27 10:11:02 node7 kernel: {line}\n"),
+        ] {
+            let trace = read(&pasted).expect(&pasted);
+            assert_eq!(
+                (&trace.events, &trace.names),
+                (&whole.events, &whole.names),
+                "{pasted}"
+            );
         }
     }
 
