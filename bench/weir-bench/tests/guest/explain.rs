@@ -322,7 +322,7 @@ macro_rules! all_bills {
             #[ignore = "takes ten minutes: make stalls"]
             fn $name() {
                 owed($kernel, $module, 20, &["host", "shared", "nested", "two"]);
-                owed($kernel, $module, 20, &["own", "iomax", "fsync"]);
+                owed($kernel, $module, 20, &["own", "iomax", "fsync", "short"]);
             }
         )*
     };

@@ -274,6 +274,32 @@ stage_fsync() {
 	end
 }
 
+# processes of 50 ms that sync and end, so that no look meets one twice: nearly all of their time is fsync
+stage_short() {
+	begin victim
+	scrape /tmp/before
+	began=$(uptime_cs)
+	in_cgroup victim sh -c 'for i in $(seq 200); do dd if=/dev/zero of=/mnt/e/x bs=4k count=40 conv=fsync 2>/dev/null; done'
+	took=$(($(uptime_cs) - began))
+	sleep 65
+	scrape /tmp/later
+	awk -v took="$took" '
+		/^weir_stall_seconds_total/ {
+			change = FILENAME == "/tmp/before" ? -$NF : $NF
+			all += change
+			if (/victim="\/victim"/) good += change
+		}
+		END {
+			printf "# short: 200 processes took %.2f s; the bill has %.2f s, %.2f s of it of their cgroup\n", took / 100, all, good
+			exit !(took > 800 && good >= 0.009 * took && good <= 0.0105 * took && good >= 0.9 * all)
+		}' /tmp/before /tmp/later >/tmp/compared
+	billed=$?
+	cat /tmp/compared
+	ok "short: nine tenths of what they lost is billed to their cgroup" test $billed = 0
+	end
+}
+uptime_cs() { sed 's/ .*//; s/[.]//' /proc/uptime; }
+
 for shape in "$@"; do
 	"stage_$shape"
 done
