@@ -4,7 +4,7 @@
 //! ```text
 //! rules, units, labels ─► members: ceilings, floors, bandwidths, weights ─► translate ─► memory.high, io.max, io.weight
 //! objectives ─► ceilings that they ask for ────────────────────┘
-//! [stock] ─► vm.dirty_*, max_ratio and strict_limit of devices
+//! [stock] ─► vm.dirty_*, devices' parts of the limit (max_ratio, min_ratio), strict_limit
 //! flushers, drain, memory ─► lift: drain_seconds ─► vm.dirty_bytes
 //! memory.stat, fifty times a second ─► the kernel's counts are fresh, and memory.high follows
 //! ```

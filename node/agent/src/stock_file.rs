@@ -21,9 +21,9 @@ pub enum StockSetting {
     /// `vm.dirty_bytes` and `vm.dirty_ratio`, or the `_background_` ones: writing one clears the
     /// other, so they are one setting, `bytes N` or `ratio N`. The part before `_bytes`.
     Level(String),
-    /// `max_ratio` of a device in percent, to the fourth place from Linux 6.2 on, where it has
-    /// `max_ratio_fine` as well: who writes whole percent there loses what `max_bytes` was set to. Its
-    /// path below the root.
+    /// `max_ratio` or `min_ratio` of a device in percent, to the fourth place from Linux 6.2 on, where
+    /// it has `max_ratio_fine` as well: who writes whole percent there loses what `max_bytes` was set
+    /// to. Its path below the root.
     Percent(String),
     /// A file of the host that holds a number; its path below the root.
     File(String),
@@ -42,6 +42,22 @@ impl StockSetting {
     /// Returns whether it is a limit of a cgroup, in bytes or `max`: a lower one keeps a higher one, too.
     pub fn is_limit(&self) -> bool {
         matches!(self, StockSetting::High | StockSetting::Wbps(_))
+    }
+
+    /// The file of a device that takes a part of a percent.
+    pub fn fine_file(&self) -> Option<String> {
+        match self {
+            StockSetting::Percent(name) => Some(format!("{name}_fine")),
+            _ => None,
+        }
+    }
+
+    /// The file of a device that holds a number.
+    pub fn device_file(&self) -> Option<String> {
+        match self {
+            StockSetting::File(name) if name.starts_with("sys/class/bdi/") => Some(name.clone()),
+            _ => None,
+        }
     }
 
     /// Reads the value that it holds in a directory: a cgroup's, or the host's root.
@@ -80,7 +96,7 @@ impl StockSetting {
                 ))
             }
             StockSetting::Percent(name) => match text(&format!("{name}_fine")) {
-                Ok(fine) => Ok(format_percent(&fine).unwrap_or(fine)),
+                Ok(fine) => Ok(fine.parse().map(format_parts).unwrap_or(fine)),
                 Err(_) => text(name),
             },
             StockSetting::File(name) => match slow_file::disk_of(name) {
@@ -109,9 +125,9 @@ impl StockSetting {
                 let (kind, number) = value.split_once(' ').unwrap_or(("bytes", value));
                 (format!("proc/sys/{name}_{kind}"), number.to_owned())
             }
-            StockSetting::Percent(name) => match parse_percent(value) {
-                Some(parts) => (format!("{name}_fine"), parts.to_string()),
-                None => (name.clone(), value.to_owned()),
+            StockSetting::Percent(name) => match parse_parts(value) {
+                Some(parts) if value.contains('.') => (format!("{name}_fine"), parts.to_string()),
+                _ => (name.clone(), value.to_owned()),
             },
             StockSetting::File(name) => (name.clone(), value.to_owned()),
         };
@@ -153,17 +169,23 @@ impl fmt::Display for StockSetting {
 const PARTS: u64 = 10_000;
 
 /// Percent of so many parts; whole percent without a point.
-fn format_percent(fine: &str) -> Option<String> {
-    let fine: u64 = fine.parse().ok()?;
-    Some(match fine % PARTS {
-        0 => (fine / PARTS).to_string(),
-        rest => format!("{}.{rest:04}", fine / PARTS),
-    })
+pub fn format_parts(parts: u64) -> String {
+    match parts % PARTS {
+        0 => (parts / PARTS).to_string(),
+        rest => format!("{}.{rest:04}", parts / PARTS),
+    }
 }
 
-/// The parts of a percentage with a point.
-fn parse_percent(percent: &str) -> Option<u64> {
-    let (whole, rest) = percent.split_once('.')?;
+/// The share of a limit, in parts of a percent: one at least, and never more than all of it.
+pub fn parts_of_limit(bytes: u64, limit: u64) -> u64 {
+    let all = 100 * PARTS;
+    let parts = u128::from(bytes) * u128::from(all) / u128::from(limit.max(1));
+    u64::try_from(parts).unwrap_or(all).clamp(1, all)
+}
+
+/// The parts of a percentage, as [`format_parts`] writes it.
+pub fn parse_parts(percent: &str) -> Option<u64> {
+    let (whole, rest) = percent.split_once('.').unwrap_or((percent, "0"));
     Some(whole.parse::<u64>().ok()? * PARTS + rest.parse::<u64>().ok()?)
 }
 
@@ -208,6 +230,16 @@ mod tests {
         level.write(dir.path(), "ratio 15").expect("written");
         let ratio = fs::read_to_string(dir.path().join("proc/sys/vm/dirty_ratio"));
         assert_eq!(ratio.expect("read"), "15\n");
+    }
+
+    #[test]
+    fn bytes_are_a_part_of_the_hosts_limit() {
+        let part = |bytes, limit| format_parts(parts_of_limit(bytes, limit));
+        assert_eq!(part(512 << 10, 64 << 20), "0.7812");
+        assert_eq!(part(16 << 20, 64 << 20), "25");
+        assert_eq!(part(1, u64::MAX), "0.0001");
+        assert_eq!(part(u64::MAX, 64 << 20), "100");
+        assert_eq!(part(1, 0), "100");
     }
 
     /// As of Linux 6.2, with `max_bytes` 524288 of a host's 64 MiB.

@@ -9,7 +9,7 @@
 //! limit = ["/batch.slice/*"]         # who leaves room for floors
 //! sysctl = { "vm.dirty_bytes" = "192M", "vm.dirty_background_bytes" = "16M" }
 //! drain_seconds = "auto"             # or 30: writers run free for what disks write in that time
-//! bdi = { "8:16" = { max_ratio = 10, strict_limit = 1 } }
+//! bdi = { "8:16" = { max_bytes = "64M", min_bytes = "8M" } }
 //! ```
 
 use crate::globs::{self, matches_path};
@@ -34,8 +34,8 @@ const SYSCTLS: [&str; 4] = [
     "vm.dirty_background_ratio",
 ];
 const TIMES: [&str; 2] = ["vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs"];
-const RATIO: &str = "max_ratio";
-const BDI: [&str; 2] = [RATIO, "strict_limit"];
+const STRICT: &str = "strict_limit";
+const BDI: [&str; 5] = ["max_ratio", "min_ratio", "max_bytes", "min_bytes", STRICT];
 
 /// Seconds of drain that writers run free for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,9 @@ pub struct StockSettings {
     pub drain: Option<DrainSeconds>,
     /// Files of the host.
     pub host: BTreeMap<StockSetting, String>,
+    /// Parts of the host's limit that devices may or are to have, in bytes, by the file that takes
+    /// percent of it.
+    pub parts: BTreeMap<StockSetting, u64>,
 }
 
 impl StockSettings {
@@ -74,12 +77,14 @@ impl StockSettings {
             .optional("drain_seconds")
             .and_then(|value| read_seconds(&value));
         let bdi = table.optional("bdi").map(|value| read_bdi(&value));
+        let (bdi, parts) = bdi.unwrap_or_default();
         StockSettings {
             mode,
             is_automatic,
             limit: limit.map_or_else(Vec::new, |value| globs::read_patterns(&value)),
             drain,
-            host: sysctl.into_iter().chain(bdi).flatten().collect(),
+            host: sysctl.into_iter().flatten().chain(bdi).collect(),
+            parts,
         }
     }
 
@@ -169,31 +174,46 @@ fn read_sysctls(value: &Value) -> Vec<(StockSetting, String)> {
     settings.collect()
 }
 
-fn read_bdi(value: &Value) -> Vec<(StockSetting, String)> {
-    let devices = value.as_entries("a table, as in `{ \"8:16\" = { max_ratio = 10 } }`");
-    let devices = devices.unwrap_or_default().into_iter();
-    let settings = devices.flat_map(|(device, value)| {
-        let numbers = device.split_once(':');
+/// Files of devices that hold a number, and those that hold a part of the host's limit in percent, for
+/// which the section has bytes.
+type DeviceSettings = (BTreeMap<StockSetting, String>, BTreeMap<StockSetting, u64>);
+
+fn read_bdi(value: &Value) -> DeviceSettings {
+    let (mut numbers, mut parts) = DeviceSettings::default();
+    let devices = value.as_entries("a table, as in `{ \"8:16\" = { max_bytes = \"64M\" } }`");
+    for (device, value) in devices.unwrap_or_default() {
+        let halves = device.split_once(':');
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        if !numbers.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) {
+        if !halves.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) {
             value.complain("not a device's numbers, as in `8:16`: see /sys/class/bdi");
-            return Vec::new();
+            continue;
         }
-        let table = value.as_table(&BDI).map(|table| {
-            let each = BDI.iter().filter_map(|name| {
-                let number = table.optional(name)?.as_unsigned("a number")?;
-                let file = format!("sys/class/bdi/{device}/{name}");
-                let setting = match *name {
-                    RATIO => StockSetting::Percent(file),
-                    _ => StockSetting::File(file),
-                };
-                Some((setting, number.to_string()))
-            });
-            each.collect()
-        });
-        table.unwrap_or_default()
-    });
-    settings.collect()
+        let Some(table) = value.as_table(&BDI) else {
+            continue;
+        };
+        let file = |name: &str| format!("sys/class/bdi/{device}/{name}");
+        for bound in ["max", "min"] {
+            let ratio = StockSetting::Percent(file(&format!("{bound}_ratio")));
+            let percent = table.optional(&format!("{bound}_ratio"));
+            let bytes = table.optional(&format!("{bound}_bytes"));
+            if let (Some(_), Some(bytes)) = (&percent, &bytes) {
+                bytes.complain(format!("is {bound}_ratio in bytes: give one of them"));
+            }
+            let percent = percent.and_then(|value| value.as_unsigned("a number of percent"));
+            let bytes = bytes
+                .and_then(|value| value.parse_with("a size, as in `\"64M\"`", units::parse_size));
+            if bytes.is_some() && bound == "max" {
+                // Without it the kernel holds a device to its part once the host is at its own limit.
+                numbers.insert(StockSetting::File(file(STRICT)), "1".into());
+            }
+            numbers.extend(percent.map(|percent| (ratio.clone(), percent.to_string())));
+            parts.extend(bytes.map(|bytes| (ratio, bytes)));
+        }
+        let strict = table.optional(STRICT);
+        let strict = strict.and_then(|value| value.as_unsigned("0 or 1"));
+        numbers.extend(strict.map(|of| (StockSetting::File(file(STRICT)), of.to_string())));
+    }
+    (numbers, parts)
 }
 
 #[cfg(test)]
@@ -265,6 +285,26 @@ mod tests {
     }
 
     #[test]
+    fn a_devices_bytes_are_parts_of_the_hosts_limit_which_hold() {
+        let text = "[stock]\nbdi = { \"8:16\" = { max_bytes = \"64M\", min_bytes = \"8M\" }, \
+                    \"8:32\" = { max_bytes = \"1M\", strict_limit = 0 } }\n";
+        let settings = read(text).expect("valid");
+        let percent = |name: &str| StockSetting::Percent(format!("sys/class/bdi/{name}"));
+        let expected = [
+            (percent("8:16/max_ratio"), 64 << 20),
+            (percent("8:16/min_ratio"), 8 << 20),
+            (percent("8:32/max_ratio"), 1 << 20),
+        ];
+        assert_eq!(settings.parts, BTreeMap::from(expected));
+        let strict = |device, value: &str| {
+            let file = format!("sys/class/bdi/{device}/strict_limit");
+            (StockSetting::File(file), value.to_owned())
+        };
+        let expected = [strict("8:16", "1"), strict("8:32", "0")];
+        assert_eq!(settings.host, BTreeMap::from(expected));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (line, words) in [
             (
@@ -277,7 +317,12 @@ mod tests {
             ),
             ("sysctl = { \"vm.dirty_ratio\" = 101 }", "expected 1 to 100"),
             ("bdi = { \"sda\" = { max_ratio = 1 } }", "as in `8:16`"),
-            ("bdi = { \"8:0\" = { min_ratio = 1 } }", "min_ratio"),
+            ("bdi = { \"8:0\" = { max = 1 } }", "max"),
+            (
+                "bdi = { \"8:0\" = { max_ratio = 1, max_bytes = \"1M\" } }",
+                "is max_ratio in bytes: give one of them",
+            ),
+            ("bdi = { \"8:0\" = { min_bytes = 1.5 } }", "as in `\"64M\"`"),
             ("drain_seconds = 0", "expected `\"auto\"`, or whole seconds"),
             ("drain_seconds = \"30s\"", "whole seconds of 1 to 3600"),
             ("limits = [\"/a\"]", "did you mean `limit`"),

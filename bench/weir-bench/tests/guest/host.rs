@@ -68,6 +68,16 @@ fn the_agent_keeps_rules_without_the_module() {
 
 #[test]
 #[ignore = "minutes: make proof"]
+fn a_slow_device_has_a_part_of_the_hosts_limit() {
+    let disks = "--disk d=1G,ext4,1M/s --disk e=1G,ext4,16M/s";
+    for kernel in ["debian:6.1", "debian:6.12", "debian:7.3"] {
+        let options = format!("--kernel {kernel} --no-module --cpus 1 --memory 1G {disks}");
+        passes("devices.sh", &options, &[]);
+    }
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
 fn the_agent_lifts_the_hosts_limit_without_the_module() {
     for kernel in ["debian:6.12", "debian:7.3"] {
         let options = format!(

@@ -14,7 +14,7 @@ use crate::limits::Mode;
 use crate::requested_limits::RequestedLimits;
 use crate::requests::Requests;
 use crate::rules::Rules;
-use crate::stock_file::StockSetting;
+use crate::stock_file::{StockSetting, format_parts, parse_parts, parts_of_limit};
 use crate::tree::{CgroupDir, Hierarchy};
 use crate::watch::CgroupWatch;
 use anyhow::{Context, Result};
@@ -191,6 +191,8 @@ impl StockKeeper {
         }
         let lifted = self.lift_limit(&wanted)?;
         wanted.extend(lifted);
+        wanted.extend(self.device_parts(host.limit * PAGE));
+        self.report_missing_files();
         let queues = self.queue_settings();
         for (file, value) in queues.values().flatten() {
             wanted.insert((self.root.clone(), file.clone()), value.to_string());
@@ -284,6 +286,39 @@ impl StockKeeper {
             (key, format!("bytes {bytes}"))
         });
         Ok(limit)
+    }
+
+    /// The parts of the host's limit that devices have by bytes, which follow it.
+    fn device_parts(&self, limit: u64) -> Vec<(Key, String)> {
+        let parts = self.rules.stock.parts.iter().filter_map(|(file, bytes)| {
+            if !self.root.join(file.fine_file()?).exists() {
+                return None;
+            }
+            let key = (self.root.clone(), file.clone());
+            let before = self.wanted.get(&key).and_then(|text| parse_parts(text));
+            let parts = match (before, parts_of_limit(*bytes, limit)) {
+                (Some(before), parts) if before.abs_diff(parts) <= before / CHANGE => before,
+                (_, parts) => parts,
+            };
+            Some((key, format_parts(parts)))
+        });
+        parts.collect()
+    }
+
+    /// Says once what the kernel lacks of a device; one that is not there may come.
+    fn report_missing_files(&mut self) {
+        let stock = &self.rules.stock;
+        let numbers = stock.host.keys().filter_map(StockSetting::device_file);
+        let parts = stock.parts.keys().filter_map(StockSetting::fine_file);
+        let mut files = numbers.chain(parts).map(|name| self.root.join(name));
+        let missing = files.find(|file| {
+            let is_there = file.parent().is_some_and(Path::exists);
+            is_there && !file.exists()
+        });
+        if let Some(file) = missing {
+            let file = file.display();
+            self.report_once(&format!("there is no {file}, which Linux has from 6.2 on"));
+        }
     }
 
     fn scan_cgroups(&mut self) {
