@@ -67,12 +67,12 @@ const KILLS: &str = "oom_kills";
 /// Of the host, where it has disks.
 const OF_DISKS: [&str; 3] = ["dirty_max_bytes", "disk_bw_bytes", "io_full_pct"];
 
-/// One line of the table: a figure per arm, and weir's divided by stock's.
+/// One line of the table: a figure per arm, and those of later arms divided by the first's.
 struct Row {
     phase: String,
     measure: String,
     arms: Vec<String>,
-    ratio: String,
+    ratios: Vec<String>,
 }
 
 /// The report for a terminal, at most 80 columns where names allow; `colour` adds ANSI colours.
@@ -177,13 +177,12 @@ fn figures_table(report: &Report, scenario: &Scenario, colour: bool) -> Table {
     let arms: Vec<Arm> = report.finished.keys().copied().collect();
     let mut table = Table::new();
     let mut header = vec![Cell::new("phase"), Cell::new("measure")];
-    header.extend(
-        arms.iter()
-            .map(|arm| Cell::new(arm.name()).set_alignment(CellAlignment::Right)),
-    );
-    if arms.len() == 2 {
-        header.push(Cell::new("ratio").set_alignment(CellAlignment::Right));
-    }
+    let names = arms.iter().map(|arm| arm.name().to_owned());
+    let ratios = arms.iter().skip(1).map(|arm| match arms.len() {
+        2 => "ratio".to_owned(),
+        _ => format!("{}/{}", arm.name(), arms[0].name()),
+    });
+    header.extend(names.chain(ratios).map(right_cell));
     if colour {
         header = header
             .into_iter()
@@ -204,17 +203,24 @@ fn figures_table(report: &Report, scenario: &Scenario, colour: bool) -> Table {
             phase = phase.fg(Color::Cyan);
         }
         let mut cells = vec![phase, Cell::new(row.measure)];
-        cells.extend(
-            row.arms
-                .iter()
-                .map(|a| Cell::new(a).set_alignment(CellAlignment::Right)),
-        );
-        if arms.len() == 2 {
-            cells.push(Cell::new(row.ratio).set_alignment(CellAlignment::Right));
-        }
+        cells.extend(row.arms.into_iter().chain(row.ratios).map(right_cell));
         table.add_row(cells);
     }
     table
+}
+
+fn right_cell(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+/// Later arms' figures divided by the first's.
+fn format_ratios(figures: &[Option<f64>]) -> Vec<String> {
+    let later = figures.iter().skip(1);
+    let ratios = later.map(|figure| match (*figure, figures[0]) {
+        (Some(figure), Some(first)) => format_ratio(figure, first),
+        _ => "-".into(),
+    });
+    ratios.collect()
 }
 
 fn table_rows(report: &Report, scenario: &Scenario, arms: &[Arm]) -> Vec<Row> {
@@ -302,10 +308,7 @@ fn figures_row(
         return None;
     }
     let unit = unit_of_metric(path);
-    let ratio = match found.as_slice() {
-        [Some(stock), Some(weir)] => format_ratio(weir.median, stock.median),
-        _ => "-".into(),
-    };
+    let medians: Vec<Option<f64>> = found.iter().map(|s| s.map(|s| s.median)).collect();
     let arms = found
         .iter()
         .map(|s| s.map_or("-".into(), |s| format_summary(s, unit)))
@@ -314,7 +317,7 @@ fn figures_row(
         phase: phase.name.clone(),
         measure,
         arms,
-        ratio,
+        ratios: format_ratios(&medians),
     })
 }
 
@@ -344,10 +347,6 @@ fn baseline_share_row(
         .iter()
         .map(|arm| Some(median(arm, &phase.name)? / median(arm, &first.name)?))
         .collect();
-    let ratio = match shares.as_slice() {
-        [Some(stock), Some(weir)] => format_ratio(*weir, *stock),
-        _ => "-".into(),
-    };
     let arms = shares
         .iter()
         .map(|s| s.map_or("-".into(), |s| format_value(100.0 * s, Unit::Percent)))
@@ -356,7 +355,7 @@ fn baseline_share_row(
         phase: phase.name.clone(),
         measure: format!("{job} IOPS/{}", first.name),
         arms,
-        ratio,
+        ratios: format_ratios(&shares),
     })
 }
 

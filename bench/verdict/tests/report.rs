@@ -217,6 +217,25 @@ pass: 5 of 5 expectations met
 "#;
 
 #[test]
+fn each_further_arm_is_held_against_the_first() {
+    let figures = [("contended.victim.iops", 54.0)];
+    let report = report(&[stock(10.8), weir(124.2), run(Arm::Patched, &figures)]);
+    let got = verdict::terminal_report(&report, &dirty_knobs(), false);
+    let words = |start: &str| {
+        let line = got.lines().find(|line| line.contains(start));
+        let line = line.unwrap_or_else(|| panic!("{start}: {got}"));
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(
+        words("phase").ends_with("weir/stock patched/stock"),
+        "{got}"
+    );
+    assert!(words("contended").contains("5.00x"), "{got}");
+    assert!(words("contended").contains("11.5x"), "{got}");
+    assert!(words("victim p99").contains(" - "), "{got}");
+}
+
+#[test]
 fn colour_only_when_asked_for() {
     let coloured = verdict::terminal_report(&report(&good()), &dirty_knobs(), true);
     assert!(coloured.contains("\u{1b}[32;1m✓"), "{coloured}");
