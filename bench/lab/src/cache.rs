@@ -126,25 +126,37 @@ impl Cache {
     pub fn run_directory(&self, name: &str) -> Result<PathBuf> {
         let runs = self.path_below("runs");
         fs::create_dir_all(&runs).with_context(|| format!("making {}", runs.display()))?;
-        let mut old: Vec<_> = fs::read_dir(&runs)?
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                Some((entry.metadata().ok()?.modified().ok()?, entry.path()))
-            })
-            .collect();
-        old.sort();
-        let day = std::time::Duration::from_secs(24 * 60 * 60);
-        let over = |time: &std::time::SystemTime| time.elapsed().is_ok_and(|age| age > day);
-        for (_, path) in old.iter().rev().skip(49).filter(|(time, _)| over(time)) {
-            // Two weirs may tidy up at once; what is gone is gone.
-            let _ = fs::remove_dir_all(path);
-        }
+        remove_old(&runs, 49, |_| true)?;
         let directory = tempfile::Builder::new()
             .prefix(&format!("{name}-"))
             .tempdir_in(&runs)
             .with_context(|| format!("making a directory in {}", runs.display()))?;
         Ok(directory.keep())
     }
+}
+
+/// Removes what lies in `directory` under names that `is_of_kind`, but for the newest `keep` and
+/// all of the last day: guests may still use it.
+pub(crate) fn remove_old(
+    directory: &Path,
+    keep: usize,
+    is_of_kind: impl Fn(&str) -> bool,
+) -> Result<()> {
+    let mut old: Vec<_> = fs::read_dir(directory)?
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            is_of_kind(&entry.file_name().to_string_lossy())
+                .then_some((entry.metadata().ok()?.modified().ok()?, entry.path()))
+        })
+        .collect();
+    old.sort();
+    let day = std::time::Duration::from_secs(24 * 60 * 60);
+    let over = |time: &std::time::SystemTime| time.elapsed().is_ok_and(|age| age > day);
+    for (_, path) in old.iter().rev().skip(keep).filter(|(time, _)| over(time)) {
+        // Two weirs may tidy up at once; what is gone is gone.
+        let _ = fs::remove_dir_all(path);
+    }
+    Ok(())
 }
 
 /// The root of weir's source tree, looked for upwards from the working directory and from the
@@ -188,6 +200,39 @@ mod tests {
             .expect("it")
             .collect();
         assert_eq!(left.len(), 1, "only the directory is left: {left:?}");
+    }
+
+    #[test]
+    fn the_oldest_are_removed_but_not_those_of_the_last_day() {
+        let root = tempfile::tempdir().expect("a directory");
+        let days_ago = |days: u64| {
+            std::time::SystemTime::now() - std::time::Duration::from_secs(days * 24 * 60 * 60 + 60)
+        };
+        for (name, days) in [
+            ("now-x", 0),
+            ("new-x", 1),
+            ("old-x", 2),
+            ("oldest-x", 3),
+            ("other", 4),
+        ] {
+            let path = root.path().join(name);
+            fs::create_dir(&path).expect("made");
+            let directory = File::open(&path).expect("opened");
+            directory.set_modified(days_ago(days)).expect("dated");
+        }
+        let left = |keep| {
+            remove_old(root.path(), keep, |name| name.ends_with("-x")).expect("removed");
+            let names = fs::read_dir(root.path()).expect("it");
+            let mut names: Vec<_> = names.map(|name| name.expect("it").file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(left(3), ["new-x", "now-x", "old-x", "other"]);
+        assert_eq!(
+            left(0),
+            ["now-x", "other"],
+            "what is younger than a day stays"
+        );
     }
 
     #[test]

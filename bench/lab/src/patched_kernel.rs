@@ -14,7 +14,7 @@
 
 mod trees;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, remove_old};
 use crate::kernel::{Kernel, open_kernel_at};
 use crate::kernel_source::{SourceTree, make_logged};
 use crate::kernel_spec::KernelSpec;
@@ -27,6 +27,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 use trees::Tree;
 
 /// Needed to boot, and to load the module; without the name.
@@ -35,6 +36,9 @@ const COMMON: [&str; 3] = [
     include_str!("../data/refused-guest.config"),
     include_str!("../data/patched.config"),
 ];
+
+/// Kernels kept in the cache besides those used in the last day, 60 MB each.
+const KEPT_BUILDS: usize = 20;
 
 /// The kernel to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,8 +190,23 @@ impl<'a> Bench<'a> {
             make_logged(source, &[&format!("-j{jobs}"), "bzImage", "modules"])?;
             keep_build(source, into)
         })?;
+        // A kernel's age counts from its last use.
+        fs::File::open(&kept)?.set_modified(SystemTime::now())?;
+        remove_old(&self.cache.path_below("kernels"), KEPT_BUILDS, is_build)?;
         open_kernel_at(&kept)
     }
+}
+
+/// Is this the name of a kernel that was built here, complete?
+fn is_build(name: &str) -> bool {
+    [Side::Stock, Side::Patched].iter().any(|side| {
+        let key = name.split_once(&format!("-{}-", side.name()));
+        key.is_some_and(|(version, key)| {
+            version.starts_with(|first: char| first.is_ascii_digit())
+                && key.len() == 8
+                && key.chars().all(|digit| digit.is_ascii_hexdigit())
+        })
+    })
 }
 
 /// Configuration of every such kernel, as far as this source knows it.

@@ -60,6 +60,22 @@ fn a_build_is_named_by_all_that_goes_into_it() {
 }
 
 #[test]
+fn a_build_is_told_from_trees_and_packages() {
+    for name in ["7.3.4-stock-521d5656", "6.12.1-rc1-patched-0a0b0c0d"] {
+        assert!(is_build(name), "{name}");
+    }
+    for name in [
+        "patched-7.3",
+        "patched-own-0a0b0c0d",
+        "7.3.4-stock-521d5656.lock",
+        "7.3.4-patched-521d5656.partial",
+        "6.12.117+deb12-cloud-amd64",
+    ] {
+        assert!(!is_build(name), "{name}");
+    }
+}
+
+#[test]
 fn a_series_is_applied_to_the_tree_before_anything_is_built() {
     let (_root, cache, asked) =
         make_workplace(&[&patch_to("two"), &patch_to("three").replace("-one", "-two")]);
