@@ -95,6 +95,10 @@ scenarios: setup ## run all scenarios at full length, three times each (an hour 
 		./weir run $$scenario --on lab --repeat 3 $$clock || failed="$$failed $$scenario"; \
 	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
 
+hardware: build ## run five scenarios on the disk that DIR=... lies on, keep all that was measured in one archive (as root; half an hour)
+	@test -n "$(DIR)" || { echo "make hardware: give DIR=..., a directory on the disk, with 12 GiB free" >&2; exit 1; }
+	WEIR=$(BINARY) tools/hardware.sh $(DIR)
+
 twin: build ## run what the twin can run, hosts that no lab has included (seconds)
 	@failed=; for scenario in $(TWIN:%=scenarios/%.toml) scenarios/twin/*.toml; do \
 		$(BINARY) run $$scenario --on twin || failed="$$failed $$scenario"; \
@@ -296,4 +300,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf node/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: rpm sysext static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: hardware rpm sysext static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

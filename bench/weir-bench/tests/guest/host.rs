@@ -246,6 +246,20 @@ fn a_scenario_on_a_host_leaves_nothing() {
     runs_on_the_host_and_leaves_nothing("debian:6.12", "1");
 }
 
+/// The kit for real disks, one scenario of it, on a guest's.
+#[test]
+#[ignore = "minutes: make proof"]
+fn what_a_real_disk_shows_is_one_archive() {
+    let files: String = ["tools/hardware.sh", "scenarios/hardware/weight.toml"]
+        .map(|file| format!(" --file {ROOT}/{file}:/kit/{file}"))
+        .concat();
+    let options = format!(
+        "--kernel debian:6.12 --cpus 1 --memory 2500M --timeout 30m \
+         --disk d=14G,ext4,32M/s{files}"
+    );
+    passes("hardware.sh", &options, &[]);
+}
+
 #[test]
 #[ignore = "minutes: make proof"]
 fn a_scenario_killed_on_a_host_20_times_leaves_nothing() {
