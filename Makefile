@@ -269,6 +269,18 @@ test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a De
 	test -n "$$WEIR_TESTS" || WEIR_TESTS="prepare auto" WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-7200} \
 		packaging/run.sh $(KUBE_DIR)/payload $${WEIR_SUITE:-trixie} packaging/kubernetes
 
+test-kubelet: setup deb nri ## pods through a real kubelet, kube-apiserver and etcd in a Debian 13 guest (half an hour once to build them; an hour)
+	@tools/setup.sh system
+	rm -rf $(KUBE_DIR)/kubelet
+	mkdir $(KUBE_DIR)/kubelet
+	cd packaging/kubelet && for program in kubelet kube-apiserver kubectl; do \
+		CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(KUBE_DIR)/kubelet/ k8s.io/kubernetes/cmd/$$program && \
+		gzip -1 $(KUBE_DIR)/kubelet/$$program || exit 1; done
+	cd cluster/nri && $(GO_BUILD) -o $(KUBE_DIR)/kubelet/cripod ./cripod
+	cp $(DEB_DIR)/*.deb $(KUBE_DIR)/programs/weir-nri packaging/oci.sh $(KUBE_DIR)/kubelet
+	WEIR_TESTS="prepare install kubelet" WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-7200} \
+		packaging/run.sh $(KUBE_DIR)/kubelet trixie packaging/kubernetes
+
 # The command of a node and its manual alone, as in the package weir. COMMAND=FILE: this binary, built before.
 install-command: $(if $(COMMAND),,static)
 	install -D -m 755 $(or $(COMMAND),$(STATIC_DIR)/weir) $(BIN_DIR)/weir
@@ -300,4 +312,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf node/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: hardware rpm sysext static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: hardware rpm sysext static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-kubelet test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

@@ -40,15 +40,6 @@ told() { # WORDS: the last event has them
 limited() { # SANDBOX: by a stock kernel's file
 	high=$(cat "$(group "$1" a)/memory.high") && echo "$high" && [ "$high" != max ]
 }
-# within SECONDS COMMAND...: as soon, for what takes a build
-within() {
-	deadline=$(($(date +%s) + $1))
-	shift
-	until "$@"; do
-		[ "$(date +%s)" -lt $deadline ] || return 1
-		sleep 0.5
-	done
-}
 since() {
 	echo $(($(date +%s) - $1))
 }

@@ -96,6 +96,16 @@ plugin_said() { # WORDS: how often
 	journalctl --no-pager -b -u weir-nri | grep -cF -- "$1"
 }
 
+# within SECONDS COMMAND...: as soon, for what takes an emulated machine longer than a minute
+within() {
+	deadline=$(($(date +%s) + $1))
+	shift
+	until "$@"; do
+		[ "$(date +%s)" -lt $deadline ] || return 1
+		sleep 0.5
+	done
+}
+
 get() { # PATH
 	bash -c 'exec 3<>"/dev/tcp/$0" && printf "GET $1 HTTP/1.0\r\n\r\n" >&3 && cat <&3' \
 		"$(echo $address | tr : /)" "$1" | tr -d '\r'
