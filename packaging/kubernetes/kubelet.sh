@@ -191,7 +191,7 @@ left=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)
 ok "a greedy pod with a floor starts" starts greedy besteffort dirty-min=1M
 ok "and runs" running greedy
 ok "its floor counts" soon shows "$budget 25165824"
-# a buffer that nobody reads
+# a buffer that its reader never takes
 k exec greedy -- /bin/sh -c "dd if=/dev/zero bs=$((left - 200))M count=1 | sleep 1000" >/tmp/greedy 2>&1 &
 greedy=$!
 evicted() {
