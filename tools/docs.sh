@@ -10,5 +10,5 @@ mkdir -p "$directory"
 cp README.md docs/*.md docs/kernels.tsv "$directory"
 cp -R docs/experiments "$directory"
 sed -i 's,](docs/,](,g' "$directory/README.md"
-find "$directory" -name '*.md' -exec sed -i 's,\[\([^]]*\)\](\(\.\./\)*\(kmod/\|CONTRIBUTING\)[^)]*),\1,g' {} +
+find "$directory" -name '*.md' -exec sed -i 's,\[\([^]]*\)\](\(\.\./\)*\(kmod/\|cluster/\|CONTRIBUTING\)[^)]*),\1,g' {} +
 find "$directory" -type f -exec chmod 644 {} +
