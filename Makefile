@@ -212,6 +212,10 @@ sysext: ## build a system extension for hosts whose /usr is read-only, and merge
 	packaging/sysext/build.sh $(abspath $(TARGET)/sysext) $(abspath $(or $(COMMAND),$(STATIC_DIR)/weir)) $(PREBUILT)
 	packaging/sysext/check.sh $(abspath $(TARGET)/sysext)/weir.raw
 
+nix: ## evaluate the Nix expression of command and module, packaging/nix (seconds; it was never built)
+	@tools/setup.sh nix
+	packaging/nix/check.sh
+
 test-dkms: ## have DKMS build the module in Debian 12 and 13 for each kernel (PLACES=bookworm:arm64 emulated)
 	@tools/setup.sh deb
 	@tools/setup.sh dkms
@@ -312,4 +316,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf node/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: hardware rpm sysext static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-kubelet test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: hardware rpm sysext nix static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-kubelet test-dkms test-containers test-requests install-command install-bench install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

@@ -8,6 +8,7 @@
 #   tools/setup.sh deb      also to build Debian packages
 #   tools/setup.sh rpm      also to build RPM packages
 #   tools/setup.sh sysext   also to build a system extension
+#   tools/setup.sh nix      also to evaluate the Nix expression
 #   tools/setup.sh pages    also to look at report pages in a browser
 #   tools/setup.sh system   also to make a Debian system for guests
 #   tools/setup.sh dkms     also to run dkms in Debian systems
@@ -75,6 +76,7 @@ sysext)
 	need_program mke2fs e2fsprogs
 	need_program systemd-sysext systemd
 	;;
+nix) need_program nix-instantiate nix-bin ;;
 pages)
 	command -v chromium >/dev/null || need_program chromium-headless-shell chromium-headless-shell
 	need_program pip3 python3-venv
