@@ -76,6 +76,7 @@ struct weir_flusher {
 	u64 in_flight;			/* pages under writeback, when looked at, and reserved */
 	u64 reserved;			/* of these: it was let submit them, and may not have yet */
 	u64 written;			/* pages, since the wb was made */
+	u64 moved;			/* pages of these, while they were not known to be held */
 	enum weir_pace pace;		/* when looked at */
 	struct weir_window_mark mark;
 	unsigned long looked;		/* jiffies */
@@ -102,7 +103,8 @@ struct weir_disk {
 	const struct backing_dev_info *bdi;	/* to be compared; each flusher's wb holds it */
 	spinlock_t lock;
 	struct weir_branch top;
-	struct weir_window_device pages;	/* the least time that they took */
+	struct weir_window_device pages;	/* their speed */
+	u64 moved;			/* pages, by all flushers while they were not held */
 	struct xarray branches;		/* by the id of the cgroup's css */
 	struct list_head flushers;	/* the one looked at longest ago first */
 	/* those that compete, inside of a call and not; the one that asked longest ago first */

@@ -243,15 +243,20 @@ static void count_in_flight(struct weir_flusher *flusher, u64 in_flight, enum we
 /* Note the pace of its pages, by a sum of the device's that is as old as the looks at others. */
 static void note_pace(struct weir_disk *disk, struct weir_flusher *flusher)
 {
+	u64 own = flusher->in_flight;
 	struct weir_window_progress now = {
 		.written = flusher->written,
-		.in_flight = flusher->in_flight - flusher->reserved,
-		.others_written = disk->top.written - flusher->written,
-		.others_in_flight = disk->top.in_flight - flusher->in_flight,
+		.in_flight = own - flusher->reserved,
+		.others_written = disk->moved - flusher->moved,
+		.others_in_flight = disk->top.in_flight - disk->top.paced[WEIR_PACE_HELD] -
+				    (flusher->pace == WEIR_PACE_HELD ? 0 : own),
+		/* not what it has reserved itself */
+		.moving = disk->top.paced[WEIR_PACE_MOVES] -
+			  (flusher->pace == WEIR_PACE_MOVES ? own : 0),
 		.ms = jiffies64_to_msecs(get_jiffies_64()),
 	};
 
-	count_in_flight(flusher, flusher->in_flight,
+	count_in_flight(flusher, own,
 			weir_window_pace(&flusher->mark, &disk->pages, &now));
 }
 
@@ -290,6 +295,10 @@ void weir_flusher_update(struct weir_disk *disk, struct weir_flusher *flusher)
 
 	for (branch = flusher->branch; branch; branch = branch->parent)
 		branch->written += written - flusher->written;
+	if (flusher->pace != WEIR_PACE_HELD) {
+		disk->moved += written - flusher->written;
+		flusher->moved += written - flusher->written;
+	}
 	flusher->written = written;
 	count_in_flight(flusher, in_flight, flusher->pace);
 	note_pace(disk, flusher);

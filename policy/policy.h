@@ -478,15 +478,17 @@ struct weir_window_mark {
 	weir_u64 submitted;	/* pages, by then */
 	weir_u64 in_flight;	/* of these */
 	weir_u64 others;	/* pages that others will have written when it was overtaken */
+	weir_u64 parts;		/* that may stand before the last of them, and it */
 	weir_u64 ms;
 	weir_u64 pace;		/* enum weir_pace */
 };
 
-/* The least time of late in which a flusher's pages were written.  All 0 at first. */
+/* A device's speed, by the pages of its flushers.  All 0 at first. */
 struct weir_window_device {
-	weir_u64 least_ms;
+	weir_u64 least_ms;	/* for a part, of late */
 	weir_u64 since_ms;
-	weir_u64 passed_ms;	/* at which pages of any were last seen written */
+	weir_u64 stands;	/* times that it was found late since pages were in time; 4 at most */
+	weir_u64 late_ms;	/* the last of these */
 };
 
 /* Counts only grow, from any beginning; pages that are reserved are not in flight yet. */
@@ -495,6 +497,7 @@ struct weir_window_progress {
 	weir_u64 in_flight;
 	weir_u64 others_written;
 	weir_u64 others_in_flight;
+	weir_u64 moving;	/* in flight, of those whose pages move */
 	weir_u64 ms;
 };
 

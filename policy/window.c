@@ -30,17 +30,19 @@
  * device that is slow or hangs, nothing is overtaken.  Flushers below a window are of three
  * kinds, and for each another sum has to leave room for a part (weir_window_taken()):
  *
- *   held     its pages were overtaken: what held flushers have in flight
- *   unknown  nothing is known of it: all that is in flight but W of the held
- *   moves    its pages are written as fast as any on the device: the same, or what moves
+ *   held     its pages were overtaken: what held flushers have in flight.  With nothing in
+ *            flight, as unknown: each has a part, and so goes on as fast as io.max lets it
+ *   unknown  nothing is known of it: all that is in flight but two W of the held
+ *   moves    its pages are written as soon as those before them: the same, or what moves
  *            and half a window, whichever is less; and nothing while nothing moves
  *
  * The last is so that pages that are held, but not known to be yet, do not stop what would
- * overtake them.  One that has nothing in flight while nothing on the device is written is
- * unknown again: else each child of a tenant's would have half a window in turn, on a device
- * that stands still.  In stall.sh, of 64 children, 1.75 windows are under writeback then.
- * Pages that were held above the device reach it once, as io.max is lifted, and count as any
- * other pages do when they are seen to be written.
+ * overtake them.  When pages of one that moved are late, the device may stand still, and each
+ * child of a tenant's would have half a window in turn.  So one at a time tries that, and each
+ * later than the last; after three, none does until pages are in time again (note_late()).
+ * In stall.sh, of 64 children, 3.25 windows are under writeback then.  Pages that were held above
+ * the device reach it once, as io.max is lifted, and count as any other pages do when they are
+ * seen to be written.
  *
  * Example.  A child may write 8 KiB/s, and has 16 of 64 pages in flight.  Its sibling has the
  * other 48 until 2 * 48 + 16 pages of it are written, after 28 ms, then all 64.
@@ -56,8 +58,12 @@
 #define WINDOW_RATE_NS		1000000000ULL
 /* The least time that any flusher's pages took counts for so long. */
 #define WINDOW_LEAST_MS		1000ULL
-/* Beyond twice that, pages are late: two ticks, as looks at others are that old. */
-#define WINDOW_LATE_MS		8ULL
+/* Windows of held pages that take no room. */
+#define WINDOW_HELD		2ULL
+/* Times that a device which stands still is tried, each after twice as many ticks. */
+#define WINDOW_TRIES		3ULL
+/* Looks at others are so old, and no time is known better. */
+#define WINDOW_TICK_MS		4ULL
 
 /* Pages that a flusher submits at a time under a window of @window pages. */
 weir_u64 weir_window_part(weir_u64 window)
@@ -94,10 +100,11 @@ static void set_mark(struct weir_window_mark *mark, const struct weir_window_pro
 	mark->in_flight = now->in_flight;
 	/* disks, and their schedulers, take requests out of order: once again as much */
 	mark->others = now->others_written + 2 * now->others_in_flight + WINDOW_PART_LEAST;
+	mark->parts = (now->in_flight + now->others_in_flight) / WINDOW_PART_LEAST + 1;
 	mark->ms = now->ms;
 }
 
-/* Pages were written @ms after they were due, by @now_ms.  Keeps the least of late. */
+/* A part, of a flusher's pages and those that may stand before them, took @ms.  Keeps the least. */
 static void note_least(struct weir_window_device *device, weir_u64 ms, weir_u64 now_ms)
 {
 	if (ms > device->least_ms && now_ms - device->since_ms < WINDOW_LEAST_MS)
@@ -106,10 +113,19 @@ static void note_least(struct weir_window_device *device, weir_u64 ms, weir_u64 
 	device->since_ms = now_ms;
 }
 
+/* Pages of one that moved are late: the device may stand still.  Each time it is tried later. */
+static void note_late(struct weir_window_device *device, weir_u64 now_ms)
+{
+	device->late_ms = now_ms;
+	if (device->stands <= WINDOW_TRIES)
+		device->stands++;
+}
+
 /*
  * Note how far a flusher's pages, and those of all others on the device, have come; @mark and
  * @device are all 0 at first.  Returns how its pages get on.  A wb whose inodes go to another
- * loses what they have in flight, so one with nothing in flight has passed its mark.
+ * loses what they have in flight, so one with nothing in flight has passed its mark.  One that
+ * moved is unknown while it may not try a device that stands still.
  */
 enum weir_pace weir_window_pace(struct weir_window_mark *mark, struct weir_window_device *device,
 				const struct weir_window_progress *now)
@@ -120,23 +136,26 @@ enum weir_pace weir_window_pace(struct weir_window_mark *mark, struct weir_windo
 	weir_u64 ms = now->ms - mark->ms;
 	int is_late;
 
-	if (has_passed && mark->in_flight) {
-		note_least(device, ms, now->ms);
-		device->passed_ms = now->ms;
-	}
-	is_late = ms > 2 * device->least_ms + WINDOW_LATE_MS;
-	if (!has_passed && is_overtaken)
+	is_late = ms > mark->parts * (2 * device->least_ms + WINDOW_TICK_MS) + WINDOW_TICK_MS;
+	if (has_passed && mark->in_flight)
+		note_least(device, ms / mark->parts, now->ms);
+	if (!has_passed && is_overtaken) {
 		mark->pace = WEIR_PACE_HELD;
-	else if (has_passed && mark->in_flight && !is_overtaken)
+	} else if (has_passed && mark->in_flight && !is_overtaken) {
 		mark->pace = is_late ? WEIR_PACE_UNKNOWN : WEIR_PACE_MOVES;
-	else if (!has_passed && is_late && mark->pace == WEIR_PACE_MOVES)
+		if (!is_late)
+			device->stands = 0;
+	} else if (!has_passed && is_late && mark->pace == WEIR_PACE_MOVES) {
 		mark->pace = WEIR_PACE_UNKNOWN;
-	/* a flusher that slept is not known to move while nothing is written */
-	if (!now->in_flight && mark->pace == WEIR_PACE_MOVES &&
-	    now->ms - device->passed_ms > 2 * device->least_ms + WINDOW_LATE_MS)
-		mark->pace = WEIR_PACE_UNKNOWN;
+		note_late(device, now->ms);
+	}
 	if (has_passed)
 		set_mark(mark, now);
+	/* one at a time tries whether a device that stood still moves again */
+	if (!now->in_flight && mark->pace == WEIR_PACE_MOVES && device->stands &&
+	    (now->moving || device->stands > WINDOW_TRIES ||
+	     now->ms - device->late_ms < WINDOW_TICK_MS << device->stands))
+		return WEIR_PACE_UNKNOWN;
 	return (enum weir_pace)mark->pace;
 }
 
@@ -147,7 +166,7 @@ enum weir_pace weir_window_pace(struct weir_window_mark *mark, struct weir_windo
 weir_u64 weir_window_taken(weir_u64 window, enum weir_pace pace, weir_u64 own, weir_u64 all,
 			   weir_u64 moving, weir_u64 held)
 {
-	weir_u64 taken = all - weir_least(held, window);
+	weir_u64 taken = all - weir_least(held, WINDOW_HELD * window);
 
 	if (pace == WEIR_PACE_HELD && own)
 		return held;

@@ -49,6 +49,11 @@ fsync_ms() {
 }
 sleep 5
 open=$(peak 3)
+# some pages are written, and all of them late
+echo "$device wbps=262144" >p/a/io.max
+slow=$(peak 20)
+echo "$device wbps=max" >p/a/io.max
+sleep 5
 echo "$device wbps=8192" >p/a/io.max
 held=$(peak 4)
 echo "$device wbps=max" >p/a/io.max
@@ -58,9 +63,10 @@ in_cgroup other dd if=/dev/zero of=/mnt/d/large bs=32M count=1 oflag=direct conv
 burst=$!
 stalled=$(peak 3)
 wait $burst
-echo "# under writeback, KiB: $open, held by one io.max $held, while another takes the disk $stalled"
+echo "# under writeback, KiB: $open, slowed by one io.max $slow, held by it $held, while another takes the disk $stalled"
 echo "# an fsync as that io.max is lifted: $wait_ms ms"
 ok "the window holds" between 64 "$open" 384
+ok "slowed above the disk" between 64 "$slow" 1024
 ok "held above the disk" between 64 "$held" 1024
 ok "while another takes the disk" between 64 "$stalled" 1024
 echo 1 >p/cgroup.kill

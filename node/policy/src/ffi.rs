@@ -10,7 +10,7 @@
 )]
 
 /// Of the headers, as [`crate::ffi`] was written.
-pub const FINGERPRINT: u64 = 0xc7600c2a21a98c0b;
+pub const FINGERPRINT: u64 = 0x03810f03f8e40b32;
 
 pub const WEIR_PAGE_SHIFT: u32 = 12;
 pub const WEIR_PAGES_MAX: u32 = 4294967295;
@@ -845,13 +845,15 @@ pub struct weir_window_mark {
     pub in_flight: u64,
     #[doc = " pages that others will have written when it was overtaken"]
     pub others: u64,
+    #[doc = " that may stand before the last of them, and it"]
+    pub parts: u64,
     pub ms: u64,
     #[doc = " enum weir_pace"]
     pub pace: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of weir_window_mark"][::core::mem::size_of::<weir_window_mark>() - 40usize];
+    ["Size of weir_window_mark"][::core::mem::size_of::<weir_window_mark>() - 48usize];
     ["Alignment of weir_window_mark"][::core::mem::align_of::<weir_window_mark>() - 8usize];
     ["Offset of field: weir_window_mark::submitted"]
         [::core::mem::offset_of!(weir_window_mark, submitted) - 0usize];
@@ -859,31 +861,38 @@ const _: () = {
         [::core::mem::offset_of!(weir_window_mark, in_flight) - 8usize];
     ["Offset of field: weir_window_mark::others"]
         [::core::mem::offset_of!(weir_window_mark, others) - 16usize];
+    ["Offset of field: weir_window_mark::parts"]
+        [::core::mem::offset_of!(weir_window_mark, parts) - 24usize];
     ["Offset of field: weir_window_mark::ms"]
-        [::core::mem::offset_of!(weir_window_mark, ms) - 24usize];
+        [::core::mem::offset_of!(weir_window_mark, ms) - 32usize];
     ["Offset of field: weir_window_mark::pace"]
-        [::core::mem::offset_of!(weir_window_mark, pace) - 32usize];
+        [::core::mem::offset_of!(weir_window_mark, pace) - 40usize];
 };
-#[doc = " The least time of late in which a flusher's pages were written.  All 0 at first."]
+#[doc = " A device's speed, by the pages of its flushers.  All 0 at first."]
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct weir_window_device {
+    #[doc = " for a part, of late"]
     pub least_ms: u64,
     pub since_ms: u64,
-    #[doc = " at which pages of any were last seen written"]
-    pub passed_ms: u64,
+    #[doc = " times that it was found late since pages were in time; 4 at most"]
+    pub stands: u64,
+    #[doc = " the last of these"]
+    pub late_ms: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of weir_window_device"][::core::mem::size_of::<weir_window_device>() - 24usize];
+    ["Size of weir_window_device"][::core::mem::size_of::<weir_window_device>() - 32usize];
     ["Alignment of weir_window_device"][::core::mem::align_of::<weir_window_device>() - 8usize];
     ["Offset of field: weir_window_device::least_ms"]
         [::core::mem::offset_of!(weir_window_device, least_ms) - 0usize];
     ["Offset of field: weir_window_device::since_ms"]
         [::core::mem::offset_of!(weir_window_device, since_ms) - 8usize];
-    ["Offset of field: weir_window_device::passed_ms"]
-        [::core::mem::offset_of!(weir_window_device, passed_ms) - 16usize];
+    ["Offset of field: weir_window_device::stands"]
+        [::core::mem::offset_of!(weir_window_device, stands) - 16usize];
+    ["Offset of field: weir_window_device::late_ms"]
+        [::core::mem::offset_of!(weir_window_device, late_ms) - 24usize];
 };
 #[doc = " Counts only grow, from any beginning; pages that are reserved are not in flight yet."]
 #[repr(C)]
@@ -894,11 +903,13 @@ pub struct weir_window_progress {
     pub in_flight: u64,
     pub others_written: u64,
     pub others_in_flight: u64,
+    #[doc = " in flight, of those whose pages move"]
+    pub moving: u64,
     pub ms: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of weir_window_progress"][::core::mem::size_of::<weir_window_progress>() - 40usize];
+    ["Size of weir_window_progress"][::core::mem::size_of::<weir_window_progress>() - 48usize];
     ["Alignment of weir_window_progress"][::core::mem::align_of::<weir_window_progress>() - 8usize];
     ["Offset of field: weir_window_progress::written"]
         [::core::mem::offset_of!(weir_window_progress, written) - 0usize];
@@ -908,8 +919,10 @@ const _: () = {
         [::core::mem::offset_of!(weir_window_progress, others_written) - 16usize];
     ["Offset of field: weir_window_progress::others_in_flight"]
         [::core::mem::offset_of!(weir_window_progress, others_in_flight) - 24usize];
+    ["Offset of field: weir_window_progress::moving"]
+        [::core::mem::offset_of!(weir_window_progress, moving) - 32usize];
     ["Offset of field: weir_window_progress::ms"]
-        [::core::mem::offset_of!(weir_window_progress, ms) - 32usize];
+        [::core::mem::offset_of!(weir_window_progress, ms) - 40usize];
 };
 #[doc = " State between two looks at a device; all 0 at first."]
 #[repr(C)]

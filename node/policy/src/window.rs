@@ -36,7 +36,7 @@ pub enum Pace {
 /// A flusher's pages at a time, which are due before later ones of others. All 0 at first.
 pub use c::weir_window_mark as Mark;
 
-/// The least time of late in which a flusher's pages were written. All 0 at first.
+/// A device's speed, by the pages of its flushers. All 0 at first.
 pub use c::weir_window_device as Device;
 
 /// Pages that a flusher and all others on the device have written, and have in flight, at a time in
@@ -157,6 +157,7 @@ mod tests {
             in_flight,
             others_written,
             others_in_flight,
+            moving: 0,
             ms,
         }
     }
@@ -196,44 +197,96 @@ mod tests {
         let mut device = Device::default();
         let mut takes = |began: u64, ms: u64| {
             let mut mark = Mark::default();
-            mark.note_progress(&mut device, &progress_at(began, 0, 16, (0, 64)));
-            mark.note_progress(&mut device, &progress_at(began + ms, 16, 0, (0, 64)))
+            mark.note_progress(&mut device, &progress_at(began, 0, 16, (0, 48)));
+            mark.note_progress(&mut device, &progress_at(began + ms, 16, 0, (0, 48)))
         };
-        assert_eq!(takes(5000, 4), Pace::Moves);
-        assert_eq!(takes(5010, 16), Pace::Moves);
-        assert_eq!(takes(5030, 17), Pace::Unknown);
+        // Five parts in front of it and itself took a millisecond each at best: twice that and a
+        // tick for each, and one.
+        assert_eq!(takes(5000, 5), Pace::Moves);
+        assert_eq!(takes(5010, 34), Pace::Moves);
+        assert_eq!(takes(5050, 35), Pace::Unknown);
         // The least of a second ago is forgotten: the device may be slower now.
-        assert_eq!(takes(7000, 64), Pace::Moves);
+        assert_eq!(takes(7000, 64), Pace::Unknown);
+        assert_eq!(takes(7100, 64), Pace::Moves);
     }
 
     #[test]
     fn none_is_known_to_move_where_nothing_is_written() {
-        let (mut device, mut mark) = (Device::default(), Mark::default());
-        let mut note = |now: Progress| mark.note_progress(&mut device, &now);
-        note(progress_at(5000, 0, 16, (0, 64)));
-        assert_eq!(note(progress_at(5004, 16, 0, (0, 64))), Pace::Moves);
-        // Twice four milliseconds, and eight.
-        assert_eq!(note(progress_at(5020, 16, 0, (0, 64))), Pace::Moves);
-        assert_eq!(note(progress_at(5021, 16, 0, (0, 64))), Pace::Unknown);
+        let mut device = Device::default();
+        let (mut late, mut idle) = (Mark::default(), Mark::default());
+        for mark in [&mut late, &mut idle] {
+            mark.note_progress(&mut device, &progress_at(5000, 0, 16, (0, 0)));
+            let pace = mark.note_progress(&mut device, &progress_at(5000, 16, 0, (0, 0)));
+            assert_eq!(pace, Pace::Moves);
+        }
+        // One that slept is still known to move, where no pages are late.
+        let asks = progress_at(9000, 16, 0, (0, 0));
+        assert_eq!(idle.note_progress(&mut device, &asks), Pace::Moves);
+        late.note_progress(&mut device, &progress_at(9000, 16, 16, (0, 0)));
+        let waits = progress_at(9013, 16, 16, (0, 0));
+        assert_eq!(late.note_progress(&mut device, &waits), Pace::Unknown);
+        // Two ticks later one tries, while no other does.
+        let mut note = |now: Progress| idle.note_progress(&mut device, &now);
+        assert_eq!(note(progress_at(9020, 16, 0, (0, 16))), Pace::Unknown);
+        let another_tries = Progress {
+            moving: 16,
+            ..progress_at(9021, 16, 0, (0, 16))
+        };
+        assert_eq!(note(another_tries), Pace::Unknown);
+        assert_eq!(note(progress_at(9021, 16, 0, (0, 16))), Pace::Moves);
+    }
+
+    /// However many flushers moved before: four have pages on a device that hangs.
+    #[test]
+    fn few_try_a_device_that_hangs() {
+        let mut device = Device::default();
+        let moves = |device: &mut Device| {
+            let mut mark = Mark::default();
+            mark.note_progress(device, &progress_at(0, 0, 16, (0, 0)));
+            mark.note_progress(device, &progress_at(0, 16, 0, (0, 0)));
+            mark
+        };
+        let mut marks: Vec<Mark> = (0..64).map(|_| moves(&mut device)).collect();
+        let mut in_flight = vec![0; marks.len()];
+        for ms in 1..100_000 {
+            let moving: u64 = marks
+                .iter()
+                .zip(&in_flight)
+                .filter(|(mark, _)| mark.pace == Pace::Moves as u64)
+                .map(|(_, pages)| pages)
+                .sum();
+            for (mark, pages) in marks.iter_mut().zip(&mut in_flight) {
+                let now = Progress {
+                    moving,
+                    ..progress_at(ms, 16, *pages, (0, 0))
+                };
+                let pace = mark.note_progress(&mut device, &now);
+                if pace == Pace::Moves && *pages == 0 && moving == 0 {
+                    *pages = 16;
+                    break;
+                }
+            }
+        }
+        assert_eq!(in_flight.iter().sum::<u64>() / 16, 4);
     }
 
     #[test]
-    fn held_pages_take_no_room_but_beyond_a_window() {
+    fn held_pages_take_no_room_but_beyond_two_windows() {
         let below = |moving, held, unknown| InFlight {
             all: moving + held + unknown,
             moving,
             held,
         };
         let taken = |pace, own, below: InFlight| taken_pages(64, pace, own, &below);
-        assert_eq!(taken(Pace::Unknown, 0, below(32, 64, 0)), 32);
-        assert_eq!(taken(Pace::Unknown, 0, below(32, 80, 0)), 48);
+        assert_eq!(taken(Pace::Unknown, 0, below(32, 128, 0)), 32);
+        assert_eq!(taken(Pace::Unknown, 0, below(32, 144, 0)), 48);
         assert_eq!(taken(Pace::Moves, 16, below(32, 48, 16)), 48);
         // Half the window is for those that move, however much others have.
         assert_eq!(taken(Pace::Moves, 16, below(16, 200, 64)), 48);
         assert_eq!(taken(Pace::Moves, 0, below(0, 200, 64)), 0);
-        // Held pages have a window of their own.
+        // Held flushers have a part each, and more of it in a window of their own.
         assert_eq!(taken(Pace::Held, 16, below(64, 48, 0)), 48);
-        assert_eq!(taken(Pace::Held, 0, below(64, 48, 0)), 64);
+        assert_eq!(taken(Pace::Held, 0, below(32, 100, 0)), 32);
     }
 
     /// The example above `weir_places_part()` in `window.c`.

@@ -28,6 +28,8 @@ pub(super) struct Flusher {
     pub in_flight: u64,
     /// Pages since it was made.
     pub written: u64,
+    /// Pages of these, while it was not held.
+    moved: u64,
     pub looked: Ticks,
     mark: Mark,
     pace: Pace,
@@ -46,8 +48,8 @@ pub(super) struct Flusher {
 /// Pace of the pages of a disk's listed flushers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DiskPace {
-    /// Pages, since each was listed.
-    written: u64,
+    /// Pages that flushers wrote while they were not held, since each was listed.
+    moved: u64,
     least: Device,
 }
 
@@ -334,22 +336,33 @@ impl Hooks {
         let Some(weir) = self.weir.as_mut() else {
             return Flusher::default();
         };
-        // Of the others by their last look, as the module has it.
-        let others_in_flight = (weir.flushers.iter().enumerate())
-            .filter(|(at, _)| *at != wb && self.jbd2.wbs[*at].device == device)
-            .map(|(_, flusher)| flusher.in_flight)
-            .sum();
+        // Of the others by their last look, as the module has it. Held pages go before no others.
+        let mut others_in_flight = 0;
+        let mut moving = 0;
+        for (at, flusher) in weir.flushers.iter().enumerate() {
+            let is_other = at != wb && self.jbd2.wbs[at].device == device;
+            if !is_other || flusher.pace == Pace::Held {
+                continue;
+            }
+            others_in_flight += flusher.in_flight;
+            moving += match flusher.pace {
+                Pace::Moves => flusher.in_flight,
+                _ => 0,
+            };
+        }
         let flusher = &mut weir.flushers[wb];
         let pages = weir.paces.entry(device).or_default();
-        if flusher.is_listed {
-            pages.written += counts.written - flusher.written;
+        if flusher.is_listed && flusher.pace != Pace::Held {
+            let written = counts.written - flusher.written;
+            flusher.moved += written;
+            pages.moved += written;
         }
         let progress = Progress {
             written: counts.written,
             in_flight: counts.writeback,
-            // Pages that it wrote before it was listed are in no sum.
-            others_written: pages.written.wrapping_sub(counts.written),
+            others_written: pages.moved - flusher.moved,
             others_in_flight,
+            moving,
             ms: now * 1000 / HZ,
         };
         (flusher.in_flight, flusher.written) = (counts.writeback, counts.written);
