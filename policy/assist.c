@@ -13,8 +13,9 @@
  * short (the disk, its queue, the journal, memory) submitters wait for that, and one more
  * would be one more to wait: after two seconds in which assistants ran for less than half
  * of the time there is one less, and none is added for ten seconds, or twice as long as the
- * time before, up to ten minutes.  A minute of full use begins with ten seconds again.  With
- * nothing left to write they end without a rest.
+ * time before, up to ten minutes.  A minute of full use begins with ten seconds again.  Where
+ * the flusher has nothing to write for part of the time, nothing is short: they end without
+ * a rest, so that a burst that comes after is assisted as soon as the first was.
  *
  * Example.  A flusher submits 8 MB/s and uses a CPU for it, the disk could write 20.  After
  * three seconds there is an assistant, and the drain is 16 MB/s; after six there are two.
@@ -60,7 +61,7 @@ void weir_assist_step(struct weir_assist *assist,
 		if (assist->idle_ms >= IDLE_MS) {
 			assist->threads--;
 			assist->idle_ms = 0;
-			if (look->flusher_ran || look->flusher_waited)
+			if (weir_add(look->flusher_ran, look->flusher_waited) >= RUNS)
 				begin_rest(assist);
 		}
 		return;

@@ -88,15 +88,23 @@ mod tests {
     fn it_ends_without_a_rest_when_nothing_is_left_to_write() {
         let mut assist = Assist::default();
         seconds(&mut assist, 2.5, 8);
+        // As one writer ends, its last pages are written, and the next begins.
+        let little = Look {
+            flusher_ran: 500,
+            flusher_waited: 100,
+            ran: 300,
+            ..SECOND
+        };
         let nothing = Look {
             flusher_ran: 0,
             ran: 0,
             ..SECOND
         };
-        for _ in 0..4 {
-            assist.adapt_by_look(&nothing);
+        for look in [&little, &little, &nothing, &nothing] {
+            assist.adapt_by_look(look);
         }
         assert_eq!((assist.threads, assist.rest_ms), (0, 0));
+        assert_eq!(seconds(&mut assist, 2.5, 3), [0, 0, 1], "at once");
     }
 
     #[test]
