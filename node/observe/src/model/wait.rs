@@ -177,6 +177,7 @@ const CALLERS: &[(Wait, &[&str])] = &[
 
 /// Functions by which a task sleeps, whatever for. `wchan` passes over them, a stack does not.
 const SLEEPS: &[&str] = &[
+    "finish_task_switch",
     "__schedule",
     "schedule",
     "io_schedule",
@@ -270,6 +271,14 @@ pub fn wait_of_function(function: &str) -> Option<Wait> {
 
 fn begins_with_one(function: &str, names: &[&str]) -> bool {
     names.iter().any(|name| function.starts_with(name))
+}
+
+/// Returns whether the innermost function of a stack, but for those that record it, is one in which
+/// a task sleeps.
+pub fn is_asleep(frames: &[&str]) -> bool {
+    let records = |frame: &str| frame.contains("bpf") || frame.contains("trace");
+    let innermost = frames.iter().find(|frame| !records(frame));
+    innermost.is_some_and(|frame| begins_with_one(frame, SLEEPS))
 }
 
 /// Finds the wait by the functions of a stack, the innermost first; with the one that tells it, or
