@@ -120,6 +120,7 @@ pub fn observe_target(
         .iter()
         .map(|why| format!("when pauses end cannot be seen ({why}): times are the announced ones"))
         .collect::<Vec<_>>();
+    blind.extend(describe_hidden(here));
     blind.extend(tracing.blind_to_syncs.iter().map(|why| {
         format!("fsync is seen of ext4 alone ({why}): of others it is estimated from looks")
     }));
@@ -289,6 +290,16 @@ impl ToldSleeps {
     }
 }
 
+/// Says what a cgroup namespace hides of its machine.
+fn describe_hidden(root: &Path) -> Option<String> {
+    cgroup::is_namespaced(root).then(|| {
+        format!(
+            "what is mounted at {ROOT} is a cgroup namespace's, whose own cgroup is `/` here; those outside are told \
+             by their inodes, and commands for them work in the machine's: `nsenter -t 1 -C -m weir explain`"
+        )
+    })
+}
+
 /// Says so if it is not there any more.
 fn describe_gone(root: &Path, target: &Target) -> Option<String> {
     let top = root.join(ROOT.trim_start_matches('/'));
@@ -320,6 +331,17 @@ mod tests {
         ] {
             assert_eq!(path_below_root(typed), path, "{typed}");
         }
+    }
+
+    #[test]
+    fn a_namespace_is_told_from_the_machine() {
+        let root = tempfile::tempdir().expect("made");
+        let top = root.path().join("sys/fs/cgroup");
+        std::fs::create_dir_all(&top).expect("made");
+        assert_eq!(describe_hidden(root.path()), None);
+        std::fs::write(top.join("cgroup.type"), "domain\n").expect("written");
+        let said = describe_hidden(root.path()).expect("a part");
+        assert!(said.contains("nsenter -t 1 -C -m weir explain"), "{said}");
     }
 
     #[test]

@@ -31,6 +31,13 @@ pub fn mounted_directory(root: &Path) -> Result<PathBuf> {
     }
 }
 
+/// Returns whether the topmost cgroup that is mounted on the machine with this root directory is not
+/// the machine's own, which has no type, but that of a cgroup namespace.
+pub fn is_namespaced(root: &Path) -> bool {
+    let top = root.join(ROOT.trim_start_matches('/'));
+    top.join("cgroup.type").exists()
+}
+
 /// Files that are read of each cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
