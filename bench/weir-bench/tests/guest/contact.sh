@@ -7,6 +7,9 @@
 . /stacks.sh
 cd /sys/fs/cgroup || exit 1
 echo "+memory +io" >cgroup.subtree_control
+disk=$(readlink -f /dev/weir/d)
+queue=/sys/class/block/${disk##*/}/queue
+depth=$(cat "$queue/nr_requests") size=$(cat "$queue/max_sectors_kb")
 
 # fio_in CGROUP OPTION...: in the background, until its cgroup is killed
 fio_in() {
@@ -34,6 +37,9 @@ end() {
 		rmdir "$group"
 	done
 	wait
+	# what was typed may have narrowed it
+	echo "$depth" >"$queue/nr_requests"
+	echo "$size" >"$queue/max_sectors_kb"
 	# pages of a removed cgroup are the root's
 	rm -rf /mnt/d/*
 	sync
@@ -70,18 +76,19 @@ stage_syncfs() {
 	end
 }
 
-# the host's limit, filled by a neighbour
+# the host's limit, filled by a neighbour, for one that wants a quarter of the disk: a slower one waits
+# for the journal as long
 stage_write() {
 	begin app
 	flood
-	fio_in app --rate=500k --size=64m
+	fio_in app --rate=2m --size=64m
 	sleep 5
 	explained write host_limit /flood memory.high
 	before=$(lost throttle)
 	typed write
 	echo 1 >app/cgroup.kill
 	sleep 8
-	fio_in app --rate=500k --size=64m
+	fio_in app --rate=2m --size=64m
 	sleep 2
 	removed write throttle "$before"
 	end
@@ -186,7 +193,6 @@ stage_fuse_alone() {
 }
 # a flusher that submits 8M/s of the 20M/s that the disk could do; wants /weir_submit.ko, dm_mod, dmsetup, four CPUs
 stage_flusher() {
-	disk=$(readlink -f /dev/weir/d)
 	umount /mnt/d
 	modprobe dm_mod
 	insmod /weir_submit.ko || exit 1
