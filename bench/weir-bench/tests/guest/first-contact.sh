@@ -104,5 +104,8 @@ in_cgroup fuse dd if=/dev/zero of=/mnt/fuse/x bs=64k count=30000 2>/dev/null &
 sleep 3
 explained fuse host_limit /
 ok "fuse: clients wait nearly all the time" awk -v lost="$(lost fuse)" -v s="$seconds" 'BEGIN { exit !(lost > 0.7 * s) }'
+weir record /tmp/recorded --for "${seconds}s" >/dev/null
+weir explain --from /tmp/recorded /fuse --json >/tmp/verdict
+ok "fuse: and so does a recording tell it" is "$(first cause) $(first culprit)" "host_limit /"
 stopped fuse
 finish

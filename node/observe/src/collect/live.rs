@@ -196,6 +196,7 @@ pub fn observe_target(
     blind.extend(describe_gone(here, target));
     let state = std::fs::read_to_string("/sys/kernel/weir/state").ok();
     trace.names = watched.task_names();
+    let told_of: Vec<u32> = told.asked.keys().copied().collect();
     let mut homes = watched.homes;
     // Of a process only its own tasks are.
     if process.is_none() {
@@ -206,7 +207,9 @@ pub fn observe_target(
     };
     let has_clients = fuse_waits(&told.waits);
     let seen = Observation::from_trace(trace);
-    let stalled: BTreeSet<u32> = seen.stalls.iter().map(|stall| stall.task).collect();
+    // What is recorded is in a file by now, and not among the stalls.
+    let stalled = seen.stalls.iter().map(|stall| stall.task).chain(told_of);
+    let stalled: BTreeSet<u32> = stalled.collect();
     let serving = stalled.into_iter().take(MOST_DAEMONS);
     let serving = serving.filter(|task| has_clients && tasks::serves_fuse(*task));
     let fuse_daemons: BTreeSet<u32> = serving.collect();
