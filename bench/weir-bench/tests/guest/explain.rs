@@ -294,9 +294,11 @@ short_of_memory! {
 /// `weir agent` tells who owes whom of stalls whose culprits are known.
 fn owed(kernel: &str, module: bool, seconds: u32, shapes: &[&str]) {
     let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
+    let verdict = format!("{ROOT}/{VERDICT}");
     let script = format!("{ROOT}/bench/weir-bench/tests/guest/owed.sh");
     let seconds = format!("SECONDS_EACH={seconds}");
     let mut args = vec!["--kernel", kernel, "--timeout", "90m", "--file", &tap];
+    args.extend(["--file", &verdict]);
     args.extend(["--disk", "d=1G,ext4,1M/s", "--disk", "e=1G,ext4,4M/s"]);
     args.extend(["--memory", "1G", "--env", &seconds]);
     args.extend(if module {

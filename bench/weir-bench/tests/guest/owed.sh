@@ -4,6 +4,7 @@
 # SHAPEs are the functions stage_* below. Wants disks "d" of 1M/s and "e" of 4M/s, both ext4, one
 # CPU (with more, PSI weighs what it counts), and MODULE=y to load weir.ko.
 . /tap.sh
+. /verdict.sh
 cd /sys/fs/cgroup || exit 1
 [ "$MODULE" != y ] || insmod /weir.ko || exit 1
 ip link set lo up
@@ -279,7 +280,8 @@ stage_short() {
 	begin victim
 	scrape /tmp/before
 	began=$(uptime_cs)
-	in_cgroup victim sh -c 'for i in $(seq 200); do dd if=/dev/zero of=/mnt/e/x bs=4k count=40 conv=fsync 2>/dev/null; done'
+	syncs='dd if=/dev/zero of=/mnt/e/x bs=4k count=40 conv=fsync 2>/dev/null'
+	in_cgroup victim sh -c "for i in \$(seq 200); do $syncs; done"
 	took=$(($(uptime_cs) - began))
 	sleep 65
 	scrape /tmp/later
@@ -296,6 +298,13 @@ stage_short() {
 	billed=$?
 	cat /tmp/compared
 	ok "short: nine tenths of what they lost is billed to their cgroup" test $billed = 0
+	in_cgroup victim sh -c "while :; do $syncs; done" &
+	sleep 1
+	weir explain --for 10s --json >/tmp/verdict
+	told=$(sed -n '/"lost": {/,/}/s/^ *"seconds": \([0-9.]*\),$/\1/p' /tmp/verdict | head -n 1)
+	echo "# short: explain tells $told s in 10 s, of $(first cgroup)"
+	ok "short: explain tells their cgroup" is "$(first cgroup)" /victim
+	ok "short: and nine tenths of what they lost" awk -v told="$told" 'BEGIN { exit !(told >= 9 && told <= 10.1) }'
 	end
 }
 uptime_cs() { sed 's/ .*//; s/[.]//' /proc/uptime; }
