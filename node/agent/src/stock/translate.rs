@@ -11,12 +11,13 @@
 //!
 //! The kernel limits a cgroup's dirty pages to the same share of its memory that the host's limit is
 //! of the host's: of its page cache and of what it may still grow by. So a cgroup that may have
-//! `ceiling / share` of page cache has that ceiling. Its other memory comes on top, and so do pages
+//! `limit / share` of page cache has that limit: three quarters of a ceiling, as in the module, since
+//! writers pass a limit until they are looked at next. Its other memory comes on top, and so do pages
 //! of files that it has used more than once, where these are more: its own programs are among them.
-//! Then `memory.high` bounds dirty pages by itself, for it leaves only the ceiling's worth beside.
+//! Then `memory.high` bounds dirty pages by itself, for it leaves only the limit's worth beside.
 //!
 //! Example. A host with a limit of 32 MiB of 1,800 MiB and a cgroup with a ceiling of 8 MiB and 40
-//! MiB of its own: 40 + 8 / (32 / 1800) = 490 MiB. With 600 MiB of page cache in use and clean: 648.
+//! MiB of its own: 40 + 6 / (32 / 1800) = 377 MiB. With 600 MiB of page cache in use and clean: 646.
 
 use knobs::PAGE;
 
@@ -53,9 +54,9 @@ impl HostLimits {
         policy::arith::freerun_level(self.limit, self.background)
     }
 
-    /// Page cache with which the kernel's limit for a cgroup is `ceiling` pages.
-    pub fn cache_for_ceiling(&self, ceiling: u64) -> u64 {
-        let pages = u128::from(ceiling) * u128::from(self.dirtyable);
+    /// Page cache with which the kernel's limit for a cgroup is `limit` pages.
+    fn cache_for_limit(&self, limit: u64) -> u64 {
+        let pages = u128::from(limit) * u128::from(self.dirtyable);
         u64::try_from(pages / u128::from(self.limit.max(1))).unwrap_or(u64::MAX)
     }
 
@@ -77,8 +78,9 @@ pub fn memory_high(host: &HostLimits, memory: &CgroupMemory, ceiling: u64) -> Op
     }
     let own = memory.usage.saturating_sub(memory.file);
     let clean = memory.file.saturating_sub(memory.held);
-    let used = memory.active_file.min(clean) + ceiling;
-    let wanted = own + host.cache_for_ceiling(ceiling).max(used);
+    let limit = policy::ceiling::writer_limit(ceiling);
+    let used = memory.active_file.min(clean) + limit;
+    let wanted = own + host.cache_for_limit(limit).max(used);
     Some(wanted.max(memory.usage - memory.usage / 16))
 }
 
@@ -105,10 +107,13 @@ mod tests {
             active_file: 0,
             held: 0,
         };
-        assert_eq!(memory_high(&HOST, &memory, 8 << 8), Some(490 << 8));
+        assert_eq!(
+            memory_high(&HOST, &memory, 8 << 8),
+            Some((40 << 8) + (6 << 8) * 1800 / 32)
+        );
         (memory.file, memory.usage) = (600 << 8, 640 << 8);
         memory.active_file = 700 << 8;
-        assert_eq!(memory_high(&HOST, &memory, 8 << 8), Some(648 << 8));
+        assert_eq!(memory_high(&HOST, &memory, 8 << 8), Some(646 << 8));
         assert_eq!(memory_high(&HOST, &memory, 32 << 8), None, "the host's own");
     }
 
@@ -120,7 +125,7 @@ mod tests {
             active_file: 1000 << 8,
             held: 990 << 8,
         };
-        // 10 clean and 8 of ceiling are less than what makes the kernel's limit; by steps of 1/16.
+        // 10 clean and 6 of limit are less than what makes the kernel's limit; by steps of 1/16.
         assert_eq!(
             memory_high(&HOST, &memory, 8 << 8),
             Some((1000 << 8) - (1000 << 4))
