@@ -6,12 +6,14 @@
 //! objectives ─► ceilings that they ask for ────────────────────┘
 //! [stock] ─► vm.dirty_*, devices' parts of the limit (max_ratio, min_ratio), strict_limit
 //! flushers, drain, memory ─► lift: drain_seconds ─► vm.dirty_bytes
-//! memory.stat, fifty times a second ─► the kernel's counts are fresh, and memory.high follows
+//! memory.stat, fifty times a second where pages are dirtied ─► counts: the kernel's are fresh
+//! the same of all, ten times a second ─► memory.high follows
 //! ```
 //!
 //! [`translate`] has the one table of what stands for what. A cgroup's file is set only while it
 //! holds its default; everything goes back when the agent ends, or starts after it was killed ([`kept`]).
 
+mod counts;
 mod keeper;
 mod kept;
 mod lift;

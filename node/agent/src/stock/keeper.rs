@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The thread: finds cgroups, reads what they hold, and has settings follow.
 
+use super::counts::{FreshCounts, LimitedCgroup, SHARER};
 use super::find_value;
 use super::kept::{Key, SavedSettings, SettingChange};
 use super::lift::{self, Lift};
@@ -32,21 +33,25 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two looks while there is a ceiling: reading `memory.stat` has the kernel add up its
-/// counts, by which it throttles, and which are two seconds old otherwise. What is dirtied in
-/// between comes on top of a ceiling.
+/// Between two reads of counts while there is a ceiling. What is dirtied in between comes on top.
 const STEP: Duration = Duration::from_millis(20);
+/// The same while a cgroup's dirty pages rise fast.
+const FAST: Duration = Duration::from_millis(5);
+/// Between two looks while there is a ceiling: `memory.high` follows the cgroup's other memory.
+const LOOK: Duration = Duration::from_millis(100);
 /// Between two looks otherwise.
 const REST: Duration = Duration::from_secs(1);
 /// Between two looks while there are objectives, whose bounds on disks' queues are to count from the
 /// second in which they are asked for.
 const ASKED: Duration = Duration::from_millis(200);
-/// A step is followed by a pause so many times as long as it computed: two hundredths of a CPU.
-const PAUSE: u32 = 50;
+/// A read of counts is followed by a pause so many times as long as it computed, and a look by one
+/// until the next look: two hundredths of a CPU together.
+const STEP_PAUSE: u32 = 66;
+const LOOK_PAUSE: u32 = 200;
+/// The same before a look that a cgroup's growth calls for.
+const EARLY_PAUSE: u32 = 50;
 /// Time between scans for all cgroups, besides when one appears.
 const SCAN: Duration = Duration::from_secs(10);
-/// A cgroup that holds less than this part of the room is none of those that share it.
-const SHARER: u64 = 32;
 /// A limit that would change by less than this part stays.
 const CHANGE: u64 = 64;
 
@@ -63,6 +68,10 @@ pub struct StockKeeper {
     status: Arc<Mutex<StockStatus>>,
     watch: Option<CgroupWatch>,
     members: Vec<Member>,
+    counts: FreshCounts,
+    /// Time of the next look, and of one that a cgroup's growth calls for.
+    look_at: Instant,
+    early_look_at: Instant,
     drain_rates: DrainRates,
     lift: Lift,
     scanned: Option<Instant>,
@@ -96,6 +105,9 @@ impl StockKeeper {
             status,
             watch: CgroupWatch::new().ok(),
             members: Vec::new(),
+            counts: FreshCounts::default(),
+            look_at: Instant::now(),
+            early_look_at: Instant::now(),
             drain_rates: DrainRates::default(),
             lift: Lift::default(),
             scanned: None,
@@ -108,18 +120,47 @@ impl StockKeeper {
     /// Runs until the other end of `ended` is closed; then puts everything back.
     pub fn run(mut self, ended: &UnixStream) {
         let mut pause = Duration::ZERO;
+        let mut step = STEP;
         while self.wait_for_step(ended, pause) {
             // Not the time that it waited: a write of nr_requests waits for all that is in flight.
             let began = cpu_time();
-            match self.run_step() {
-                Ok(step) => pause = step.max(cpu_time().saturating_sub(began) * PAUSE),
-                Err(why) => {
-                    self.report_once(&format!("{why:#}"));
-                    pause = REST;
-                }
+            if self.has_new_rules() {
+                self.look_at = self.look_at.min(self.early_look_at);
             }
+            let is_look = self.scanned.is_none() || Instant::now() >= self.look_at;
+            pause = step;
+            if is_look {
+                let until_look = self.run_step().unwrap_or_else(|why| {
+                    self.report_once(&format!("{why:#}"));
+                    REST
+                });
+                let computed = cpu_time().saturating_sub(began);
+                let now = Instant::now();
+                self.look_at = now + until_look.max(computed * LOOK_PAUSE);
+                self.early_look_at = now + computed * EARLY_PAUSE;
+            } else {
+                let round = self.counts.refresh_counts();
+                if round.has_grown {
+                    self.look_at = self.look_at.min(self.early_look_at);
+                }
+                step = if round.is_rising { FAST } else { STEP };
+                pause = step.max(cpu_time().saturating_sub(began) * STEP_PAUSE);
+            }
+            let left = self.look_at.saturating_duration_since(Instant::now());
+            pause = if self.counts.is_empty() {
+                left
+            } else {
+                pause.min(left)
+            };
         }
         self.put_back();
+    }
+
+    fn has_new_rules(&self) -> bool {
+        self.next
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
     }
 
     /// Puts back what it has set, or a killed agent before it.
@@ -214,6 +255,7 @@ impl StockKeeper {
                 }
             }
         }
+        let mut limited = Vec::new();
         for (place, ceiling, memory) in ceilings.values() {
             let Some(pages) = translate::memory_high(&host, memory, *ceiling) else {
                 continue;
@@ -221,6 +263,12 @@ impl StockKeeper {
             let key = (place.directory.clone(), StockSetting::High);
             let before = self.wanted.get(&key);
             let pages = keep_if_close(before.map(String::as_str), pages);
+            limited.push(LimitedCgroup {
+                place,
+                ceiling: *ceiling,
+                high: pages,
+                memory: *memory,
+            });
             wanted.insert(
                 key,
                 PageSize::running()
@@ -230,8 +278,14 @@ impl StockKeeper {
         }
         self.wanted = wanted;
         match self.rules.stock.mode {
-            Mode::Observe => self.tell_wanted(),
-            _ => self.apply_wanted()?,
+            Mode::Observe => {
+                self.counts = FreshCounts::default();
+                self.tell_wanted();
+            }
+            _ => {
+                self.counts.follow_cgroups(&limited);
+                self.apply_wanted()?;
+            }
         }
         let is_own = |place: &CgroupDir| {
             self.kept
@@ -242,7 +296,7 @@ impl StockKeeper {
             .map(|(place, ceiling, _)| (place.path.clone(), *ceiling))
             .collect();
         let step = match (ceilings.is_empty(), self.rules.objectives.is_empty()) {
-            (false, _) => STEP,
+            (false, _) => LOOK,
             (true, false) => ASKED,
             (true, true) => REST,
         };
