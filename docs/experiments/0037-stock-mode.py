@@ -9,6 +9,7 @@ the other, and prints the table in Markdown. NAMEs choose rows. WEIR is the prog
 KERNEL the guests' (`debian:6.12`), REPEAT the runs of each arm (1).
 """
 
+import hashlib
 import json
 import os
 import re
@@ -126,7 +127,9 @@ ROWS = [
 
 def measure(file, arm, place, out):
     """The medians of one arm, by their names without it."""
-    report = out / "report.json"
+    # A report is taken again only if it is of the same scenario, kernel and number of runs.
+    key = f"{file.read_text()} {place} {KERNEL} {REPEAT}"
+    report = out / f"report-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
     if not report.exists():
         run = [WEIR, "run", file, "--on", place, "--arm", arm, "--repeat", REPEAT, "--json"]
         if place == "lab":
