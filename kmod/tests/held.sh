@@ -3,8 +3,9 @@
 #
 # p has a window of 256 KiB.  Its tenant "a" has children whose io.max holds what they write,
 # first one, then eight more, and changes it all the time.  Its tenant "b" floods the disk, and is
-# to go on nearly as it did alone, less what the nine may write; and they are to write it.  What p
-# has under writeback is bounded: by the window alone, and by five of them beside the nine.
+# to go on nearly as it did alone beside the first, and at 40 % beside the nine, who may write a
+# quarter of the disk and are to get a fifth of that.  What p has under writeback is bounded: by the
+# window alone, and by five of them beside the nine.
 #
 # Wants a disk "d" with ext4 and 16 MB/s, one CPU, 1 GB, and to count instructions.
 . /tap.sh

@@ -7,7 +7,7 @@
 //! [stock] ─► vm.dirty_*, devices' parts of the limit (max_ratio, min_ratio), strict_limit
 //! flushers, drain, memory ─► lift: drain_seconds ─► vm.dirty_bytes
 //! memory.stat, fifty times a second where pages are dirtied ─► counts: the kernel's are fresh
-//! the same of all, ten times a second ─► memory.high follows
+//! the same of all, ten times a second at most ─► memory.high follows
 //! ```
 //!
 //! [`translate`] has the one table of what stands for what. A cgroup's file is set only while it

@@ -207,7 +207,7 @@ pub fn observe_target(
     };
     let has_clients = fuse_waits(&told.waits);
     let seen = Observation::from_trace(trace);
-    // What is recorded is in a file by now, and not among the stalls.
+    // Recorded stalls are in a file by now, and not among these.
     let stalled = seen.stalls.iter().map(|stall| stall.task).chain(told_of);
     let stalled: BTreeSet<u32> = stalled.collect();
     let serving = stalled.into_iter().take(MOST_DAEMONS);
